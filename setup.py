@@ -1,0 +1,25 @@
+"""Declares the kernels as optional compiled extensions; everything else is in pyproject.toml.
+
+Each kernel is an ordinary Python file in Cython's pure-Python mode. Where a C compiler is at hand it becomes an
+extension module beside its source; where none is, the build goes on and the source runs interpreted.
+"""
+
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+KERNELS = Path("src/tailrace/record/kernels")
+
+extensions = [
+    Extension(
+        f"tailrace.record.kernels.{source.stem}",
+        [str(source)],
+        optional=True,
+        extra_compile_args=["-O3"],
+    )
+    for source in sorted(KERNELS.glob("*.py"))
+    if source.stem != "__init__"
+]
+
+setup(ext_modules=cythonize(extensions, build_dir="build/kernels", compiler_directives={"language_level": "3"}))

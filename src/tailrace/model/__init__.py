@@ -1,0 +1,1 @@
+"""The vocabulary: ids, offsets, errors, invariants. Imports nothing else of the project."""

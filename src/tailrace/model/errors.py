@@ -1,0 +1,170 @@
+"""Every error that leaves a module of Tailrace on purpose.
+
+    TailraceError                     code −1; says what happened and what to do next
+    ├── InvalidDataError              bytes from outside are not what they claim to be
+    │   ├── CorruptMessageError       2   CRC, length, magic: the bytes are damaged
+    │   ├── InvalidRecordError        87  well-formed, but breaks a rule (offsets, counts, keys)
+    │   ├── InvalidTimestampError     32
+    │   ├── UnsupportedCompressionError 76
+    │   ├── UnsupportedForMessageFormatError 43
+    │   ├── CorruptIndexError         an index file contradicts itself or its log: rebuild it
+    │   ├── CorruptSnapshotError      a producer snapshot fails its CRC: discard it
+    │   └── CorruptCheckpointError    a text checkpoint cannot be parsed
+    ├── MessageTooLargeError          10
+    ├── RecordListTooLargeError       18
+    ├── OffsetOutOfRangeError         1
+    ├── ProducerError
+    │   ├── OutOfOrderSequenceError   45
+    │   ├── DuplicateSequenceError    46
+    │   ├── InvalidProducerEpochError 47
+    │   ├── InvalidTxnStateError      48
+    │   ├── TransactionCoordinatorFencedError 52
+    │   └── UnknownProducerIdError    59
+    ├── InconsistentTopicIdError      103
+    ├── SegmentOffsetOverflowError    an offset does not fit an int32 relative to its segment's base
+    ├── IndexAppendError              an index was asked to go backwards or beyond its end
+    ├── SegmentGoneError              a reader lost the race against truncation or close: look up again
+    └── StorageError                  56  the disk refused; carries the OSError
+
+`code` is Kafka's error code, `retriable` Kafka's retriable bit, `hint` the next step for a person.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar
+
+
+class TailraceError(Exception):
+    code: ClassVar[int] = -1
+    retriable: ClassVar[bool] = False
+    hint: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """`CorruptMessageError` → `CORRUPT_MESSAGE`, as Kafka spells it."""
+        stem = type(self).__name__.removesuffix("Error")
+        return "".join(("_" + c if c.isupper() and i else c).upper() for i, c in enumerate(stem))
+
+
+class InvalidDataError(TailraceError):
+    pass
+
+
+class CorruptMessageError(InvalidDataError):
+    code = 2
+    retriable = True
+    hint = "send the batch again; if it fails again, the sender or the disk damages bytes"
+
+
+class InvalidRecordError(InvalidDataError):
+    code = 87
+    hint = "the producer built a batch that breaks the record format's rules; update the client"
+
+
+class InvalidTimestampError(InvalidDataError):
+    code = 32
+    hint = "check the producer's clock, or message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+
+
+class UnsupportedCompressionError(InvalidDataError):
+    code = 76
+    hint = "use none, gzip, snappy, lz4 or zstd (zstd only with record format v2)"
+
+
+class UnsupportedForMessageFormatError(InvalidDataError):
+    code = 43
+    hint = "idempotent and transactional producers need record format v2"
+
+
+class CorruptIndexError(InvalidDataError):
+    hint = "indexes are disposable: they are rebuilt from the log when the log is opened"
+
+
+class CorruptSnapshotError(InvalidDataError):
+    hint = "the snapshot is discarded and producer state is rebuilt from the log"
+
+
+class CorruptCheckpointError(InvalidDataError):
+    hint = "remove the file: what it held is derived again from the log"
+
+
+class MessageTooLargeError(TailraceError):
+    code = 10
+    hint = "send smaller batches or raise max.message.bytes"
+
+
+class RecordListTooLargeError(TailraceError):
+    code = 18
+    hint = "send smaller batches or raise segment.bytes"
+
+
+class OffsetOutOfRangeError(TailraceError):
+    code = 1
+    hint = "ask for the earliest or latest offset and go on from there"
+
+
+class ProducerError(TailraceError):
+    pass
+
+
+class OutOfOrderSequenceError(ProducerError):
+    code = 45
+    hint = "a batch before this one was lost; the producer must start again with a new epoch"
+
+
+class DuplicateSequenceError(ProducerError):
+    code = 46
+    hint = "the batch was written before; treat it as sent"
+
+
+class InvalidProducerEpochError(ProducerError):
+    code = 47
+    hint = "another producer with the same transactional id took over; close this one"
+
+
+class InvalidTxnStateError(ProducerError):
+    code = 48
+    hint = "abort the transaction and begin a new one"
+
+
+class TransactionCoordinatorFencedError(ProducerError):
+    code = 52
+    hint = "a newer transaction coordinator has taken over"
+
+
+class UnknownProducerIdError(ProducerError):
+    code = 59
+    hint = "the producer's state has expired; ask for a new producer id"
+
+
+class InconsistentTopicIdError(TailraceError):
+    code = 103
+    retriable = True
+    hint = "the directory belongs to an older topic of the same name; move it away"
+
+
+class SegmentOffsetOverflowError(TailraceError):
+    hint = "the segment is split when its log is opened"
+
+
+class IndexAppendError(TailraceError):
+    pass
+
+
+class SegmentGoneError(TailraceError):
+    retriable = True
+    hint = "read again from the same offset"
+
+
+class StorageError(TailraceError):
+    """A file operation failed. `disk_full` tells a lack of space, which passes, from a failing disk."""
+
+    code = 56
+    retriable = True
+
+    def __init__(self, doing: str, cause: OSError) -> None:
+        super().__init__(f"{doing}: {cause.strerror or cause}")
+        self.cause = cause
+        self.disk_full = cause.errno in (errno.ENOSPC, errno.EDQUOT)
+        self.hint = "free space on the disk" if self.disk_full else "check the disk and its mount"  # type: ignore[misc]
