@@ -11,15 +11,20 @@ from setuptools import Extension, setup
 
 KERNELS = Path("src/tailrace/record/kernels")
 
-extensions = [
-    Extension(
-        f"tailrace.record.kernels.{source.stem}",
-        [str(source)],
-        optional=True,
-        extra_compile_args=["-O3"],
-    )
-    for source in sorted(KERNELS.glob("*.py"))
-    if source.stem != "__init__"
-]
+extensions = cythonize(
+    [
+        Extension(
+            f"tailrace.record.kernels.{source.stem}",
+            [str(source)],
+            extra_compile_args=["-O3", "-g0"],
+        )
+        for source in sorted(KERNELS.glob("*.py"))
+        if source.stem != "__init__"
+    ],
+    build_dir="build/kernels",
+    compiler_directives={"language_level": "3"},
+)
+for extension in extensions:
+    extension.optional = True  # set here because cythonize makes new extensions and drops this attribute
 
-setup(ext_modules=cythonize(extensions, build_dir="build/kernels", compiler_directives={"language_level": "3"}))
+setup(ext_modules=extensions)

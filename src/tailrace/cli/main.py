@@ -1,0 +1,89 @@
+"""The `tailrace` command: parses arguments, runs one command, turns its outcome into an exit code:
+
+    0    done
+    1    a TailraceError: `error: …` and, where there is one, `hint: …` on stderr
+    2    wrong usage
+    130  interrupted (128 + SIGINT)
+    141  whoever read our output went away (128 + SIGPIPE)
+
+An error that is none of these is a bug of ours and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tailrace import __version__
+from tailrace.cli import demo, log
+from tailrace.cli.command import Command, Handler
+from tailrace.cli.output import report
+from tailrace.model.errors import TailraceError
+
+COMMANDS: Final[tuple[Command, ...]] = (demo, log)  # the modules of the commands, in the order `--help` lists them
+
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+INTERRUPTED: Final = 128 + signal.SIGINT
+OUTPUT_CLOSED: Final = 128 + signal.SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
+    parser = build_parser(commands)
+    args = parser.parse_args(argv)
+    handler: Handler | None = getattr(args, "handler", None)
+    if handler is None:
+        parser.print_help(sys.stderr)
+        return WRONG_USAGE
+    try:
+        exit_code = handler(args)
+        sys.stdout.flush()  # here, so that a closed pipe shows now and not in the interpreter's last breath
+    except TailraceError as error:
+        report(error)
+        return FAILED
+    except BrokenPipeError:
+        silence_stdout()
+        return OUTPUT_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return exit_code
+
+
+def build_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tailrace", description="A log that writes Apache Kafka's files.")
+    parser.add_argument("--version", action=PrintVersion, help="print versions and how the kernels run, and exit")
+    if commands:
+        subparsers = parser.add_subparsers(title="commands", metavar="command")
+        for command in commands:
+            command.register(subparsers)
+    return parser
+
+
+class PrintVersion(argparse.Action):
+    """Unlike argparse's own version action it loads the kernels only when it is asked about them."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **kwargs)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(version_text())
+        parser.exit()
+
+
+def version_text() -> str:
+    from tailrace.record.kernels import COMPILED
+
+    kernels = "compiled" if COMPILED else "interpreted"
+    return f"tailrace {__version__}\npython {platform.python_version()}\nkernels: {kernels}"
+
+
+def silence_stdout() -> None:
+    """What is still buffered has no reader: let the flush at exit go nowhere instead of failing once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
