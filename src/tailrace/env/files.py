@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 class Mapping(Protocol):
-    """A read-only view of a file that sees later writes to it. Slices copy, so that a close can never fault a reader."""
+    """A read-only view of a file that sees later writes to it. Slices copy: a close can never fault a reader."""
 
     def __getitem__(self, key: slice, /) -> bytes:
         """Raises ValueError once closed."""
@@ -67,7 +67,10 @@ class File(Protocol):
     def sync(self) -> None: ...
 
     def map(self) -> Mapping:
-        """Map the whole file as it is now; the file must not be empty."""
+        """Map the whole file as it is now; an empty one is refused (EINVAL).
+
+        Reading behind the end of a file that was truncated later ends the process.
+        """
 
     def close(self) -> None: ...
 

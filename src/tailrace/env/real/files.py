@@ -1,0 +1,192 @@
+"""Files of the operating system (Linux), by descriptor and position.
+
+`RealFile.write_at` is on the path of every append: it is the system call and one comparison. A closed file has
+descriptor −1, so that the kernel itself refuses its use with EBADF and reads and writes need no check of their own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import mmap
+import os
+import stat
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tailrace.env.files import Buffer, Entry, Mapping, Mode
+
+_FLAGS: Final = {
+    Mode.READ: os.O_RDONLY | os.O_CLOEXEC,
+    Mode.WRITE: os.O_RDWR | os.O_CLOEXEC,
+    Mode.CREATE: os.O_RDWR | os.O_CLOEXEC | os.O_CREAT,
+    Mode.REPLACE: os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC,
+}
+_PERMISSIONS: Final = 0o666  # less the umask
+_CLOSED: Final = -1
+
+
+class RealFile:
+    """An open descriptor. Any thread may read and write; only the owner closes, when no other thread uses it.
+
+    The kernel does not know a descriptor's path; errors are given it here, for the person who reads them.
+    """
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self.path = path
+
+    def fileno(self) -> int:
+        if self._fd == _CLOSED:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        return self._fd
+
+    def size(self) -> int:
+        try:
+            return os.fstat(self._fd).st_size
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def read_at(self, size: int, position: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, position)
+            if len(data) == size or not data:
+                return data
+            # At the end of the file, or the kernel stopped early (a signal, its 2 GiB limit): only the end reads empty.
+            parts = [data]
+            read = len(data)
+            while read < size and (data := os.pread(self._fd, size - read, position + read)):
+                parts.append(data)
+                read += len(data)
+            return b"".join(parts) if len(parts) > 1 else parts[0]
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def read_into(self, buffer: memoryview, position: int) -> int:
+        try:
+            _refuse_negative(position)
+            view = buffer.cast("B") if buffer.ndim != 1 or buffer.format != "B" else buffer
+            read = 0
+            while read < len(view) and (count := os.preadv(self._fd, [view[read:]], position + read)):
+                read += count
+            return read
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def write_at(self, parts: Sequence[Buffer], position: int) -> int:
+        try:
+            if len(parts) == 1:
+                return os.pwrite(self._fd, parts[0], position)
+            _refuse_negative(position)
+            return os.pwritev(self._fd, parts, position)
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def sync(self) -> None:
+        """fsync, not fdatasync: the modification time decides retention of segments without timestamps."""
+        try:
+            os.fsync(self.fileno())
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def map(self) -> Mapping:
+        fd = self.fileno()
+        try:
+            size = os.fstat(fd).st_size
+            if size == 0:
+                raise OSError(errno.EINVAL, "an empty file cannot be mapped")
+            return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, _CLOSED
+        if fd != _CLOSED:
+            os.close(fd)
+
+    # The default argument outlives the module's globals when the interpreter shuts down.
+    def __del__(self, _close_fd: Callable[[int], None] = os.close) -> None:
+        if self._fd != _CLOSED:
+            _close_fd(self._fd)
+
+    def __repr__(self) -> str:
+        return f"RealFile({self.path!r}, fd={self._fd})"
+
+
+def _refuse_negative(position: int) -> None:
+    """Vectored calls take −1 for "at the cursor", which for us is the start of the file: bytes in the wrong place."""
+    if position < 0:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+
+class RealFiles:
+    """Paths are taken as they are; symbolic links are followed."""
+
+    __slots__ = ()
+
+    def open(self, path: str, mode: Mode) -> RealFile:
+        file = RealFile(os.open(path, _FLAGS[mode], _PERMISSIONS), path)
+        # The kernel refuses a directory for writing only.
+        if mode is Mode.READ and stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return file
+
+    def list(self, path: str) -> builtins.list[Entry]:
+        with os.scandir(path) as entries:
+            return sorted(Entry(entry.name, entry.is_dir()) for entry in entries)
+
+    def exists(self, path: str) -> bool:
+        """Only what is truly absent is False: a directory that may not be searched raises."""
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_dir(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_dir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def sync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(fd)
