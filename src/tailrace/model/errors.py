@@ -21,6 +21,7 @@
     │   ├── TransactionCoordinatorFencedError 52
     │   └── UnknownProducerIdError    59
     ├── InconsistentTopicIdError      103
+    ├── UnexpectedAppendOffsetError   a follower was given batches below its log end
     ├── SegmentOffsetOverflowError    an offset does not fit an int32 relative to its segment's base
     ├── IndexAppendError              an index was asked to go backwards or beyond its end
     ├── SegmentGoneError              a reader lost the race against truncation or close: look up again
@@ -48,7 +49,11 @@ class TailraceError(Exception):
 
 
 class InvalidDataError(TailraceError):
-    pass
+    """`record_index` is the place in its batch of the record at fault, where it is one record's."""
+
+    def __init__(self, message: str = "", *, record_index: int | None = None) -> None:
+        super().__init__(message)
+        self.record_index = record_index
 
 
 class CorruptMessageError(InvalidDataError):
@@ -142,6 +147,15 @@ class InconsistentTopicIdError(TailraceError):
     code = 103
     retriable = True
     hint = "the directory belongs to an older topic of the same name; move it away"
+
+
+class UnexpectedAppendOffsetError(TailraceError):
+    hint = "truncate to the leader's log, or restart at its log start"
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset
 
 
 class SegmentOffsetOverflowError(TailraceError):

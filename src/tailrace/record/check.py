@@ -1,0 +1,99 @@
+"""Checks every record of a v2 batch, as a leader must before it appends the batch.
+
+What is checked is told in `kernels.bytewise`; the header itself and its CRC are the validator's. A compressed batch is
+decompressed and checked in blocks of at most 1 MiB, so the size of what it holds costs no memory, and no more of it
+is decompressed than up to its first fault.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tailrace.env.files import Buffer
+from tailrace.model.errors import CorruptMessageError, InvalidRecordError, InvalidTimestampError
+from tailrace.record.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, BatchHeader
+from tailrace.record.compression import NONE, blocks
+from tailrace.record.kernels import FAULTS, TIMESTAMP_FAULT, BytewiseCheck, check_all, check_whole
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+
+_new_tuple: Final = tuple.__new__  # a named tuple's own constructor takes as long as the check of one record
+
+
+class CheckedRecords(NamedTuple):
+    """The greatest timestamp of a batch's records, −1 at least, and the offset delta of the first record that has it,
+    which is −1 when no record's timestamp is above −1."""
+
+    max_timestamp: int
+    offset_delta_of_max: int
+
+
+def check_batch(
+    buffer: Buffer, position: int, header: BatchHeader, *, require_key: bool, earliest_ms: int, latest_ms: int
+) -> CheckedRecords:
+    """Check the records of the batch at `position`, whose header is given. Timestamps other than −1 must lie within
+    [earliest_ms, latest_ms].
+
+    Raises InvalidRecordError or InvalidTimestampError for the first record that breaks a rule, CorruptMessageError when
+    the batch is not whole in the buffer or cannot be decompressed, UnsupportedCompressionError for an unknown codec.
+    """
+    attributes = header.attributes
+    count = header.record_count
+    start = position + HEADER_BYTES
+    end = position + LOG_OVERHEAD + header.length
+    same_timestamp = attributes & TIMESTAMP_TYPE_BIT != 0
+    base_timestamp = header.max_timestamp if same_timestamp else header.base_timestamp
+    if earliest_ms < INT64_MIN:
+        earliest_ms = INT64_MIN
+    if latest_ms > INT64_MAX:
+        latest_ms = INT64_MAX
+    codec = attributes & CODEC_MASK
+    if codec == NONE:
+        checked = check_all(
+            buffer, start, end, count, base_timestamp, same_timestamp, require_key, earliest_ms, latest_ms
+        )
+        if checked is not None:
+            return _new_tuple(CheckedRecords, checked)
+    if position < 0 or end < start or end > len(buffer):
+        raise CorruptMessageError(
+            f"a batch of {header.size} bytes at position {position} is not whole in {len(buffer)} bytes"
+        )
+    check = RecordCheck(count, base_timestamp, same_timestamp, require_key, earliest_ms, latest_ms)
+    for block in blocks(codec, memoryview(buffer)[start:end]):
+        check.feed(block)
+    return check.finish()
+
+
+class RecordCheck:
+    """The check of one batch whose records come in pieces, cut anywhere. Raises at the first fault."""
+
+    def __init__(
+        self, count: int, base_timestamp: int, same_timestamp: bool, require_key: bool, earliest_ms: int, latest_ms: int
+    ) -> None:
+        """With `same_timestamp` every record has the base timestamp, whatever its delta says."""
+        self._rules = (count, base_timestamp, same_timestamp, require_key, earliest_ms, latest_ms)
+        self._bytewise = BytewiseCheck(*self._rules)
+
+    def feed(self, piece: Buffer) -> None:
+        bytewise = self._bytewise
+        position, end = 0, len(piece)
+        while position < end:
+            if bytewise.between_records:
+                position, *taken = check_whole(piece, position, end, bytewise.record, *self._rules)
+                bytewise.took(*taken)
+            position = bytewise.read_record(piece, position, end)
+            if bytewise.status:
+                raise fault_of(bytewise)
+
+    def finish(self) -> CheckedRecords:
+        if self._bytewise.finish():
+            raise fault_of(self._bytewise)
+        return CheckedRecords(self._bytewise.max_timestamp, self._bytewise.record_of_max)
+
+
+def fault_of(bytewise: BytewiseCheck) -> InvalidRecordError | InvalidTimestampError:
+    """The error for a check that has come to a fault."""
+    reason = FAULTS[bytewise.status].format(found=bytewise.found, record=bytewise.record)
+    error = InvalidTimestampError if bytewise.status == TIMESTAMP_FAULT else InvalidRecordError
+    return error(f"record {bytewise.record} of the batch: {reason}", record_index=bytewise.record)
