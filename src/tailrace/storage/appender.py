@@ -1,0 +1,285 @@
+"""The writing half of a log: sets of batches come in, a result for each goes out, as few writes as possible between.
+
+For each set: validate and give offsets, note epochs, check its size, roll if it does not fit, check its producers,
+then let it wait with the others of the call; then one write for all, and only then producer state, transaction index,
+end offset and watermark follow. A set that is refused uses no offset and does not hold up the others.
+
+When a write fails, none of the sets of that write are in the log and each has the error, as have all sets of the call
+after them; sets that an earlier write took (a roll came between, or the same producer twice) stand and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tailrace.env import Buffer
+from tailrace.model.errors import (
+    InvalidRecordError,
+    RecordListTooLargeError,
+    TailraceError,
+    UnexpectedAppendOffsetError,
+)
+from tailrace.model.offsets import LogOffsetMetadata
+from tailrace.record.shallow import ShallowBatch
+from tailrace.storage.append import NO_OFFSET, AppendResult, ProducerChanges, WriteGroup, examine_producers
+from tailrace.storage.append_set import analyse
+from tailrace.storage.origin import Origin
+from tailrace.storage.producer_entry import CompletedTxn
+from tailrace.storage.segment import LogSegment
+from tailrace.storage.transaction_index import AbortedTxn
+from tailrace.storage.validator import ValidationRules, prepare_leader_set
+from tailrace.storage.verification import VerificationGuard
+
+if TYPE_CHECKING:
+    from tailrace.storage.unified_log import UnifiedLog
+
+
+class Arrival:
+    """One set with the offsets it will have, and what the checks need to know of it."""
+
+    __slots__ = ("batches", "buffer", "first_offset", "guard", "last_offset", "max_timestamp", "now_ms", "origin")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        batches: tuple[ShallowBatch, ...],
+        first_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        origin: Origin,
+        guard: VerificationGuard,
+    ) -> None:
+        self.buffer = buffer
+        self.batches = batches
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.max_timestamp = max_timestamp
+        self.now_ms = now_ms
+        self.origin = origin
+        self.guard = guard
+
+
+class Appender:
+    """Belongs to one UnifiedLog and runs on its owner's thread."""
+
+    def __init__(self, log: UnifiedLog, *, verifies_transactions: bool) -> None:
+        self._log = log
+        self._local = log.local
+        self._producers = log.producers
+        self._epochs = log.epochs
+        self._verifies_transactions = verifies_transactions
+        self._unfinished: list[tuple[LogSegment, CompletedTxn]] = []
+        """Markers in the log whose transaction could not be entered in its index yet; they hold back the LSO."""
+
+    def append_as_leader(
+        self,
+        sets: Sequence[Buffer],
+        leader_epoch: int,
+        origin: Origin,
+        guard: VerificationGuard,
+        rules: ValidationRules,
+        now_ms: int,
+    ) -> list[AppendResult]:
+        log_start = self._log.log_start_offset
+        group = WriteGroup(self._local.end_offset)
+        results: list[AppendResult] = []
+        for records in sets:
+            if group.failure is not None:
+                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, group.failure))
+                continue
+            try:
+                prepared = prepare_leader_set(
+                    records,
+                    first_offset=group.next_offset,
+                    leader_epoch=leader_epoch,
+                    now_ms=now_ms,
+                    rules=rules,
+                    origin=origin,
+                )
+                if prepared is None:
+                    results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start))
+                    continue
+                buffer, batches, first_offset, last_offset, max_timestamp, _, append_time_ms, _ = prepared
+                arrival = Arrival(buffer, batches, first_offset, last_offset, max_timestamp, now_ms, origin, guard)
+                result = self._admit(arrival, group, results)
+            except (TailraceError, OSError) as error:
+                refusal = error if isinstance(error, TailraceError) else self._log.failed("append", error)
+                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, refusal))
+                continue
+            if result is None:
+                group.result_places.append(len(results))
+                group.next_offset = last_offset + 1
+                result = AppendResult(first_offset, last_offset, append_time_ms, log_start)
+            results.append(result)
+        self._write(group, results)
+        return results
+
+    def append_with_offsets(
+        self, records: Buffer, origin: Origin, guard: VerificationGuard, now_ms: int, leader_epoch: int | None
+    ) -> AppendResult:
+        """Batches that have their offsets, and their epochs, already."""
+        given = analyse(records, max_message_bytes=None, ignore_size=True)
+        log_start = self._log.log_start_offset
+        if given.valid_bytes <= 0:
+            return AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start)
+        name = self._local.place.dir
+        if not given.offsets_monotonic:
+            raise InvalidRecordError(f"batches for {name} are not in the order of their offsets")
+        if leader_epoch is not None and any(batch.leader_epoch != leader_epoch for batch in given.batches):
+            raise InvalidRecordError(f"batches for {name} are not all of epoch {leader_epoch}")
+        first = given.first_offset if given.first_offset >= 0 else given.batches[0].last_offset
+        if first < self._local.end_offset:
+            raise UnexpectedAppendOffsetError(
+                f"batches begin at {first}, below the end {self._local.end_offset} of {name}", first, given.last_offset
+            )
+        group = WriteGroup(self._local.end_offset)
+        results = [AppendResult(first, given.last_offset, -1, log_start)]
+        arrival = Arrival(
+            given.buffer,
+            given.batches,
+            given.first_offset,
+            given.last_offset,
+            given.max_timestamp,
+            now_ms,
+            origin,
+            guard,
+        )
+        try:
+            self._admit(arrival, group, results)
+        except OSError as cause:
+            raise self._log.failed("append", cause) from cause
+        group.result_places.append(0)
+        self._write(group, results)
+        if results[0].error is not None:
+            raise results[0].error
+        return results[0]
+
+    def _admit(self, arrival: Arrival, group: WriteGroup, results: list[AppendResult]) -> AppendResult | None:
+        """Epochs, size, roll, producers, in this order; then the set joins the group.
+
+        Returns a result only for a duplicate, which joins nothing.
+        """
+        batches = arrival.batches
+        has_producers = False
+        for batch in batches:
+            if batch.magic == 2:
+                if batch.leader_epoch >= 0:
+                    self._epochs.assign(batch.leader_epoch, batch.base_offset)
+                if batch.producer_id > -1:
+                    has_producers = True
+            else:
+                self._epochs.clear()  # truncation falls back to the high watermark until epochs are known again
+        size = len(arrival.buffer)
+        config = self._log.config
+        if size > config.segment_bytes:
+            raise RecordListTooLargeError(
+                f"{size} bytes in one append to {self._local.place.dir}; segment.bytes is {config.segment_bytes}"
+            )
+        now_ms, timestamp, last_offset = arrival.now_ms, arrival.max_timestamp, arrival.last_offset
+        if self._local.active.should_roll(config, now_ms, group.size + size, timestamp, last_offset) or (
+            group.size and self._is_too_late_for(group, arrival)
+        ):
+            self._write_before(group, results)
+            if self._local.active.should_roll(config, now_ms, size, timestamp, last_offset):
+                self._log.roll_for(arrival.first_offset, last_offset)
+        if has_producers:
+            changes = self._examine(arrival, group, results)
+            repeated = changes.duplicate
+            if repeated is not None:
+                return AppendResult(
+                    repeated.first_offset,
+                    repeated.last_offset,
+                    repeated.timestamp,
+                    self._log.log_start_offset,
+                    is_duplicate=True,
+                )
+            group.changes.append(changes)
+        group.batches.extend(batches)
+        group.parts.append(arrival.buffer)
+        group.size += size
+        return None
+
+    def _is_too_late_for(self, group: WriteGroup, arrival: Arrival) -> bool:
+        """Whether `segment.ms` lies between the set and the first one that waits for an empty segment."""
+        active = self._local.active
+        first = group.batches[0].max_timestamp
+        limit_ms = self._log.config.segment_ms - active.roll_jitter_ms
+        return active.size == 0 and first >= 0 and arrival.max_timestamp - first > limit_ms
+
+    def _write_before(self, group: WriteGroup, results: list[AppendResult]) -> None:
+        """Write what waits, because the next set builds on it; when that fails, the next set fails with it."""
+        self._write(group, results)
+        if group.failure is not None:
+            raise group.failure
+
+    def _examine(self, arrival: Arrival, group: WriteGroup, results: list[AppendResult]) -> ProducerChanges:
+        if group.changes and group.touches_producer(arrival.batches):
+            self._write_before(group, results)
+        active = self._local.active
+        place = LogOffsetMetadata(arrival.first_offset, active.base_offset, active.size + group.size)
+        return examine_producers(
+            self._producers,
+            arrival.buffer,
+            arrival.batches,
+            place,
+            arrival.origin,
+            arrival.guard,
+            must_verify=self._verifies_transactions,
+        )
+
+    def _write(self, group: WriteGroup, results: list[AppendResult]) -> None:
+        """One write for the whole group, then everything that follows from it."""
+        if not group.batches:
+            return
+        try:
+            self._local.append(group.batches, group.parts, group.size)
+        except OSError as cause:
+            group.failure = error = self._log.failed("append", cause)
+            for place in group.result_places:
+                results[place] = AppendResult(NO_OFFSET, NO_OFFSET, -1, self._log.log_start_offset, error)
+            group.clear()
+            return
+        if group.changes:
+            self._believe(group.changes)
+        self._producers.update_map_end_offset(self._local.end_offset)
+        self._log.written()
+        group.clear()
+
+    def _believe(self, all_changes: list[ProducerChanges]) -> None:
+        """Take over producer state; an aborted transaction is in its index before it counts as completed.
+
+        Where the index cannot be written the last stable offset stays where it is, and the entry is tried again
+        with the next change, before a roll, a truncation and a close. The batches are in the log all the same.
+        """
+        for changes in all_changes:
+            for info in changes.updates.values():
+                self._producers.update(info)
+            self._unfinished.extend((self._local.active, completed) for completed in changes.completed)
+        try:
+            self.finish_transactions()
+        except OSError as cause:
+            self._log.failed("write a transaction index", cause)
+
+    @property
+    def settled_end(self) -> int:
+        """Below it every abort is in its index: how far a flush may move the recovery point."""
+        return self._unfinished[0][1].last_offset if self._unfinished else self._local.end_offset
+
+    def finish_transactions(self) -> None:
+        """Complete, in their order, the transactions whose markers are in the log."""
+        try:
+            while self._unfinished:
+                segment, completed = self._unfinished[0]
+                if completed.is_aborted:
+                    self._local.names_change()
+                    segment.add_aborted(AbortedTxn(*completed[:3], self._producers.last_stable_offset(completed)))
+                self._producers.complete_txn(completed)
+                del self._unfinished[0]
+        finally:
+            self._log.refresh_first_unstable()
+
+    def forget_unfinished(self) -> None:
+        """A truncation has rebuilt producer state from the log, unfinished transactions included."""
+        self._unfinished.clear()

@@ -1,0 +1,440 @@
+"""Opening a log directory: settle what a crash left half done, prove what may be torn, rebuild what is derived.
+
+    1  `.deleted` and `.cleaned` files go; `.swap` files of an unfinished swap go; the others are swapped in
+    2  every segment is opened; an index without data goes; data without an offset index is indexed anew
+    3  unless the shutdown was clean, every segment from the recovery point on is proven (`segment_recovery`); at the
+       first one that is cut, or that does not join the one before, the rest of the log is dropped
+    4  a log that ends below its log start is emptied and begins again at the log start
+    5  epochs are cut at both ends, producer state is rebuilt up to the log end
+
+Everything that is removed is durably gone before the log takes an append: a name that came back beside new data
+would make a log that never was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+from tailrace.config.log import MAX_LONG, LogConfig
+from tailrace.env import Env
+from tailrace.model.errors import (
+    CorruptCheckpointError,
+    CorruptIndexError,
+    CorruptMessageError,
+    InconsistentTopicIdError,
+    SegmentOffsetOverflowError,
+    StorageError,
+)
+from tailrace.model.ids import TopicId
+from tailrace.storage import names, producer_replay
+from tailrace.storage.epoch_cache import EpochEntry, LeaderEpochCache
+from tailrace.storage.local_log import LocalLog
+from tailrace.storage.partition_metadata import PartitionMetadata
+from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
+from tailrace.storage.segment import LogSegment, SegmentPlace
+from tailrace.storage.segment_recovery import SegmentRecovery
+from tailrace.storage.segments import LogSegments
+from tailrace.storage.swap import split_overflowing
+from tailrace.storage.unified_log import UnifiedLog
+from tailrace.storage.warm import WarmSet
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+INDEX_SUFFIXES = (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX, names.TXN_INDEX_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What the broker remembers of a log between two runs. The defaults are right for a log never seen before.
+
+    `topic_id` is the one that the cluster's metadata has for the topic: a directory of another id is refused.
+    """
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    was_clean: bool = False
+    topic_id: TopicId | None = None
+    max_transaction_timeout_ms: int = 900_000
+    producer_expiration_ms: int = 86_400_000
+    verifies_transactions: bool = False
+
+
+def load(env: Env, directory: str, config: LogConfig, warm: WarmSet, options: LoadOptions | None = None) -> UnifiedLog:
+    """Open the log in `directory`, which is made if it is missing.
+
+    Raises InconsistentTopicIdError for another topic's directory, StorageError when the disk refuses; damage that
+    the crash rules allow is repaired and logged.
+    """
+    try:
+        return _Loading(env, directory, config, warm, options or LoadOptions()).run()
+    except OSError as cause:
+        raise StorageError(f"load {directory}", cause) from cause
+
+
+class _Loading:
+    def __init__(self, env: Env, directory: str, config: LogConfig, warm: WarmSet, options: LoadOptions) -> None:
+        self._files = env.files
+        self._now_ms = env.clock.now_ms()
+        self._options = options
+        self._place = SegmentPlace(env, directory, config, warm)
+        self._segments = LogSegments()
+        self._captured: list[CapturedSnapshot] = []
+        self._made_by_splits: set[int] = set()
+        self._make_directory()
+        self._epochs = LeaderEpochCache(env.files, env.jobs, directory)
+        self._metadata = PartitionMetadata(env.files, directory)
+
+    def run(self) -> UnifiedLog:
+        topic_id = self._check_topic_id()
+        self._settle_interrupted_swap()
+        self._load_epochs()
+        self._open_segments()
+        self._with_splits(self._find_overflow)
+        end_offset = self._with_splits(self._recover)
+        end_offset = self._restart_if_below_log_start(end_offset)
+        first = self._segments.first
+        assert first is not None
+        log_start = max(self._options.log_start_offset, first.base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(log_start)
+        if self._epochs_are_lost:
+            self._epochs.sync_now()
+        producers = self._producers()
+        producers.remove_stray_snapshots(self._segments.base_offsets)
+        if not self._options.was_clean:
+            producers.discard_torn_snapshots()
+        producer_replay.rebuild(
+            producers,
+            self._segments,
+            log_start,
+            end_offset,
+            self._now_ms,
+            was_clean=self._options.was_clean,
+            take_snapshot=self._take_snapshot,
+        )
+        self._files.sync_dir(self._place.dir)
+        if self._segments.active is not None:
+            self._segments.active.become_active()
+        recovery_point = end_offset if self._options.was_clean else min(self._options.recovery_point, end_offset)
+        log = UnifiedLog(
+            LocalLog(self._place, self._segments, end_offset, recovery_point),
+            producers,
+            self._epochs,
+            self._metadata,
+            log_start_offset=log_start,
+            topic_id=topic_id,
+            verifies_transactions=self._options.verifies_transactions,
+            captured=self._captured,
+        )
+        if topic_id is None and self._options.topic_id is not None:
+            log.assign_topic_id(self._options.topic_id)
+        return log
+
+    def _make_directory(self) -> None:
+        directory = self._place.dir
+        if not self._files.exists(directory):
+            self._files.make_dir(directory)
+            parent = directory.rpartition("/")[0]
+            if parent:
+                self._files.sync_dir(parent)
+
+    def _check_topic_id(self) -> TopicId | None:
+        found = self._metadata.read()
+        wanted = self._options.topic_id
+        if found is not None and wanted is not None and found != wanted:
+            raise InconsistentTopicIdError(f"{self._place.dir} belongs to topic id {found}, not {wanted}")
+        return found
+
+    def _producers(self) -> ProducerStateManager:
+        return ProducerStateManager(
+            self._files,
+            self._place.dir,
+            max_transaction_timeout_ms=self._options.max_transaction_timeout_ms,
+            producer_expiration_ms=self._options.producer_expiration_ms,
+        )
+
+    def _take_snapshot(self, producers: ProducerStateManager) -> None:
+        """What was closed cleanly is durable; what was proven just now may be in the page cache only."""
+        if self._options.was_clean:
+            producers.take_snapshot()
+            return
+        captured = producers.capture_snapshot()
+        if captured is not None:
+            self._captured.append(captured)
+
+    # 1: what a swap or a deletion left
+
+    def _settle_interrupted_swap(self) -> None:
+        listed = [entry.name for entry in self._files.list(self._place.dir) if not entry.is_dir]
+        cleaned = [name for name in listed if name.endswith(names.CLEANED_SUFFIX)]
+        first_cleaned = min(self._offsets_of(cleaned), default=None)
+        swaps: list[str] = []
+        unfinished: list[str] = []
+        for name in listed:
+            offset = names.parse_offset(name)
+            if name.endswith(names.SWAP_SUFFIX) and offset is not None:
+                is_unfinished = first_cleaned is not None and offset >= first_cleaned
+                (unfinished if is_unfinished else swaps).append(name)
+        gone = [name for name in listed if name.endswith((names.DELETED_SUFFIX, names.TEMPORARY_SUFFIX))] + cleaned
+        gone += self._superseded_by(swaps, listed)
+        # The order is that of `swap`: until the last step, a load that is interrupted must come to the same end.
+        self._remove(unfinished)
+        self._remove(gone)
+        data = [name for name in swaps if name.endswith(names.LOG_SUFFIX + names.SWAP_SUFFIX)]
+        for name in sorted(data, reverse=True):
+            self._swap_in([name])
+        self._swap_in([name for name in swaps if name not in data])
+
+    def _remove(self, listed: list[str]) -> None:
+        for name in listed:
+            _log.info("%s: remove %s", self._place.dir, name)
+            self._files.unlink(self._place.path(name))
+        if listed:
+            self._files.sync_dir(self._place.dir)
+
+    def _swap_in(self, listed: list[str]) -> None:
+        for name in listed:
+            _log.info("%s: finish the swap of %s", self._place.dir, name)
+            self._files.rename(self._place.path(name), self._place.path(name.removesuffix(names.SWAP_SUFFIX)))
+        if listed:
+            self._files.sync_dir(self._place.dir)
+
+    def _offsets_of(self, listed: list[str]) -> Iterator[int]:
+        for name in listed:
+            offset = names.parse_offset(name)
+            if offset is not None:
+                yield offset
+
+    def _superseded_by(self, swaps: list[str], listed: list[str]) -> list[str]:
+        """Files of the segments that the swapped-in ones replace."""
+        swapped_logs = [name for name in swaps if name == names.log_name(names.offset_of(name)) + names.SWAP_SUFFIX]
+        if not swapped_logs:
+            return []
+        bases = [names.offset_of(name) for name in swapped_logs]
+        first = min(bases)
+        end = max(self._end_of_swap(base) for base in bases)
+        superseded = []
+        for name in listed:
+            offset = names.parse_offset(name)
+            is_segment_file = name.endswith((names.LOG_SUFFIX, *INDEX_SUFFIXES))
+            if is_segment_file and offset is not None and first <= offset < end:
+                superseded.append(name)
+        return superseded
+
+    def _end_of_swap(self, base_offset: int) -> int:
+        segment = LogSegment.open(self._place, base_offset, names.SWAP_SUFFIX)
+        try:
+            return segment.walk_to_end()
+        finally:
+            segment.release()
+
+    # 2: the segments
+
+    def _load_epochs(self) -> None:
+        try:
+            self._epochs_are_lost = not self._epochs.load()
+        except CorruptCheckpointError as error:
+            _log.warning("%s; leader epochs are read from the batches again", error)
+            self._epochs_are_lost = True
+
+    def _find_overflow(self) -> None:
+        """In a segment that is not looked at otherwise; the base of the next one rules it out nearly always."""
+        for segment, following in pairwise(self._segments):
+            if not segment.can_hold(following.base_offset - 1) and not segment.can_hold(segment.next_offset() - 1):
+                raise _FoundOverflowError(segment)
+
+    def _with_splits(self, step: Callable[[], T]) -> T:
+        """Run a step again after each segment that it found to overflow has been split."""
+        while True:
+            try:
+                return step()
+            except _FoundOverflowError as found:
+                _log.warning("%r spans too many offsets and is split", found.segment)
+                # Recovery noted epochs up to here and begins later next time: they are read from all batches instead.
+                self._epochs_are_lost = True
+                self._epochs.clear()
+                self._epochs.sync_now()
+                made = split_overflowing(self._place, self._segments, found.segment)
+                self._made_by_splits.update(segment.base_offset for segment in made)
+                self._open_segments()
+
+    def _open_segments(self) -> None:
+        """In ascending order: a transaction index depends on the segments before."""
+        listed = {entry.name for entry in self._files.list(self._place.dir) if not entry.is_dir}
+        for name in sorted(listed):
+            offset = names.parse_offset(name)
+            if offset is None:
+                continue
+            if name.endswith(INDEX_SUFFIXES) and names.log_name(offset) not in listed:
+                _log.warning("%s: remove the index %s, which has no data", self._place.dir, name)
+                self._files.unlink(self._place.path(name))
+            elif name == names.log_name(offset):
+                self._segments.add(LogSegment.open(self._place, offset))
+        for segment in self._durable_segments():
+            self._mend_indexes(segment, listed)
+
+    def _durable_segments(self) -> tuple[LogSegment, ...]:
+        """Those that `_recover` will not prove, and whose indexes therefore must be right as they are."""
+        if self._options.was_clean:
+            return tuple(self._segments)
+        torn = self._segments.floor(self._options.recovery_point)
+        return self._segments.covering(0, torn.base_offset) if torn is not None else ()
+
+    def _mend_indexes(self, segment: LogSegment, listed: set[str]) -> None:
+        """Durable data is never cut here, whatever it looks like: only its indexes are made anew."""
+        base = segment.base_offset
+        try:
+            if names.offset_index_name(base) not in listed:
+                raise CorruptIndexError(f"{self._place.dir} has no {names.offset_index_name(base)}")
+            segment.txn_index.sanity_check()
+            if names.time_index_name(base) not in listed:
+                segment.rebuild_indexes()
+        except CorruptIndexError as error:
+            _log.warning("%s; the indexes of %r are made anew", error, segment)
+            # A transaction index that is half made looks like a whole one: without the others it is made again.
+            segment.drop_indexes()
+            producers = self._producers_at(base)
+            segment.txn_index.reset()
+            try:
+                producer_replay.replay_segment(producers, segment, base, MAX_LONG, segment.add_aborted)
+            except CorruptMessageError as damage:
+                _log.warning("%r cannot be read to its end: %s", segment, damage)
+            segment.txn_index.sync()
+            self._files.sync_dir(self._place.dir)
+            segment.rebuild_indexes()
+
+    def _producers_at(self, offset: int) -> ProducerStateManager:
+        """Snapshots above `offset` stay: they may serve when the whole log is known."""
+        producers = self._producers()
+        first = self._segments.first
+        log_start = max(self._options.log_start_offset, first.base_offset if first is not None else offset)
+        log_start = min(log_start, offset)
+        producers.load_from_snapshots(log_start, self._now_ms, at_most=offset)
+        producer_replay.replay_log(producers, self._segments, log_start, offset)
+        return producers
+
+    # 3: what may be torn
+
+    def _recover(self) -> int:
+        """Returns the offset after the last batch."""
+        active = self._segments.active
+        if active is not None and not self._options.was_clean:
+            self._prove_unflushed(self._options.recovery_point)
+        elif active is not None and self._ends_in_damage(active):
+            _log.warning("%r does not end with a whole batch, although its log was closed cleanly", active)
+            self._prove_unflushed(active.base_offset)
+        active = self._segments.active
+        if active is None:
+            active = LogSegment.create(self._place, self._options.log_start_offset)
+            self._segments.add(active)
+        if self._epochs_are_lost or not self._epochs_cover_the_start():
+            self._read_epochs()
+        end_offset = active.next_offset()
+        if end_offset > active.base_offset and not active.can_hold(end_offset - 1):
+            raise _FoundOverflowError(active)
+        return end_offset
+
+    def _ends_in_damage(self, segment: LogSegment) -> bool:
+        """Appends would stand behind bytes that no reader can pass."""
+        try:
+            return segment.tail()[1] < segment.size
+        except CorruptMessageError:
+            return True
+
+    def _prove_unflushed(self, recovery_point: int) -> None:
+        unflushed = self._segments.covering(recovery_point)
+        self._snapshots = self._producers()
+        flushed = self._segments.lower(unflushed[0].base_offset)
+        if flushed is not None:
+            flushed.check_indexes_to(unflushed[0].base_offset)
+        producers = self._producers_at(unflushed[0].base_offset)
+        next_offset = unflushed[0].base_offset
+        self._epochs.truncate_from_end(next_offset + 1)  # it may be of before a truncation; batches tell the truth
+        for place, segment in enumerate(unflushed):
+            if place and not self._joins(segment, next_offset):
+                _log.warning("%r does not join the log, which ends at %d", segment, next_offset)
+                self._drop(unflushed[place:])
+                return
+            recovery = SegmentRecovery(segment, producers, self._epochs)
+            try:
+                cut_bytes = recovery.prove()
+            except SegmentOffsetOverflowError:
+                raise _FoundOverflowError(segment) from None
+            if cut_bytes:
+                self._drop(unflushed[place + 1 :])  # before the cut, which takes away the reason to drop them
+            recovery.finish()
+            producers.update_map_end_offset(max(producers.map_end_offset, recovery.next_offset))
+            next_offset = recovery.next_offset
+            if cut_bytes:
+                return
+
+    def _joins(self, segment: LogSegment, next_offset: int) -> bool:
+        """Whether a segment can follow one that ends at `next_offset`.
+
+        Where the end of a segment was lost at a batch's edge, only the hole in the offsets tells. But compaction,
+        now or in the past, leaves such holes too: those below the recovery point, those before a segment with a
+        producer snapshot (written only when the log below it was durable) and those of a compacted topic stand.
+        """
+        return (
+            segment.base_offset == next_offset
+            or segment.base_offset <= self._options.recovery_point
+            or self._snapshots.snapshot_file_for(segment.base_offset) is not None
+            or segment.base_offset in self._made_by_splits
+            or self._place.config.compacts
+        )
+
+    def _drop(self, segments: Sequence[LogSegment]) -> None:
+        self._segments.remove(segments)
+        for segment in sorted(segments, key=lambda each: each.base_offset, reverse=True):
+            _log.warning("%r is dropped: the log before it is damaged", segment)
+            segment.delete()
+        self._files.sync_dir(self._place.dir)
+
+    def _epochs_cover_the_start(self) -> bool:
+        """A log start that was not checkpointed is lost by a crash, but the epochs below it may be gone already."""
+        first = self._segments.first
+        if self._options.was_clean or first is None:
+            return True
+        for _, batch in first.records.headers(0):
+            place = max(batch.base_offset, self._options.log_start_offset)
+            return batch.leader_epoch < 0 or self._epochs.epoch_for_offset(place) is not None
+        return True
+
+    def _read_epochs(self) -> None:
+        entries = []
+        latest = -1
+        for segment in self._segments:
+            try:
+                for _, batch in segment.records.headers(0):
+                    if batch.leader_epoch > latest:
+                        entries.append(EpochEntry(batch.leader_epoch, batch.base_offset))
+                        latest = batch.leader_epoch
+            except CorruptMessageError:
+                continue
+        if entries:
+            self._epochs.clear()
+            self._epochs.assign_all(entries)
+
+    # 4: a log start beyond the end
+
+    def _restart_if_below_log_start(self, end_offset: int) -> int:
+        log_start = self._options.log_start_offset
+        if end_offset >= log_start:
+            return end_offset
+        _log.warning("%s ends at %d, below its log start %d: it restarts there", self._place.dir, end_offset, log_start)
+        self._drop(tuple(self._segments))
+        self._epochs.clear()
+        self._producers().truncate_fully_and_start_at(log_start)
+        self._segments.add(LogSegment.create(self._place, log_start))
+        return log_start
+
+
+class _FoundOverflowError(Exception):
+    def __init__(self, segment: LogSegment) -> None:
+        self.segment = segment

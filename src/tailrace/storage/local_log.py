@@ -1,0 +1,263 @@
+"""The segments of one log on this disk, its end offset and its recovery point.
+
+Knows files and offsets; knows nothing of producers, epochs or watermarks.
+
+Crash rules. Everything below `recovery_point` is durable: it moves only when an fsync of all segments up to it has
+returned, and goes back when a truncation cuts below it. Names of new files are synced with the first flush that
+covers them. A truncation removes later segments newest first and makes each step durable before the next, so that
+a crash in the middle leaves a prefix of what was there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from tailrace.env import Buffer
+from tailrace.model.errors import OffsetOutOfRangeError, SegmentGoneError
+from tailrace.model.invariant import invariant
+from tailrace.model.offsets import LogOffsetMetadata
+from tailrace.record.shallow import ShallowBatch
+from tailrace.storage import names
+from tailrace.storage.fetch import FetchData
+from tailrace.storage.segment import LogSegment, SegmentPlace
+from tailrace.storage.segments import LogSegments
+from tailrace.storage.swap import retire
+
+_log = logging.getLogger(__name__)
+
+
+class FlushWork(NamedTuple):
+    """An fsync to be done: `run` on any thread, then `LocalLog.flushed` with it on the owner's."""
+
+    offset: int
+    truncations: int
+    names_changed: int
+    rolled: tuple[LogSegment, ...]
+    run: Callable[[], None]
+
+
+class LocalLog:
+    """Owned by one UnifiedLog; `read` alone may be called from other threads."""
+
+    def __init__(self, place: SegmentPlace, segments: LogSegments, end_offset: int, recovery_point: int) -> None:
+        active = segments.active
+        invariant(active is not None, "a log has at least one segment")
+        assert active is not None
+        self.place = place
+        self.segments = segments
+        self.active = active
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.last_flushed_ms = place.env.clock.now_ms()
+        self._names_changed = 1
+        self._names_synced = 0
+        """Up to which change the names in the directory are durable."""
+        self._truncations = 0
+        self._rolled: list[LogSegment] = []
+        """Segments whose indexes were finished since they were last synced."""
+
+    @property
+    def end(self) -> LogOffsetMetadata:
+        """The log end offset with the place where the next batch goes."""
+        return LogOffsetMetadata(self.end_offset, self.active.base_offset, self.active.size)
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    def append(self, batches: Sequence[ShallowBatch], parts: Sequence[Buffer], total_bytes: int) -> None:
+        """Write to the active segment and advance the end offset; on an error neither has happened."""
+        self.active.append(batches, parts, total_bytes)
+        self.end_offset = batches[-1].last_offset + 1
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, bound: LogOffsetMetadata, min_one_message: bool) -> FetchData:
+        """The first data at or after `offset` and below `bound`, which must know its position.
+
+        OffsetOutOfRangeError beyond the end or below the first segment; empty between the bound and the end.
+        """
+        end = self.end
+        segment = self.segments.floor(offset)
+        if offset > end.offset or segment is None:
+            first = self.segments.first
+            raise OffsetOutOfRangeError(
+                f"offset {offset} is outside {first.base_offset if first else end.offset}…{end.offset} "
+                f"of {self.place.dir}"
+            )
+        while segment is not None and offset < bound.offset and segment.base_offset <= bound.segment_base:
+            is_last = segment.base_offset == bound.segment_base
+            found = segment.read(offset, max_bytes, bound.position if is_last else segment.size, min_one_message)
+            if found is not None:
+                return found
+            segment = self.segments.higher(segment.base_offset)
+        return FetchData(LogOffsetMetadata(offset), None)
+
+    def locate(self, offset: int) -> LogOffsetMetadata:
+        """Where the offset's bytes are or will be; without position when the log does not reach there."""
+        end = self.end
+        if offset == end.offset:
+            return end
+        if offset > end.offset:
+            return LogOffsetMetadata(offset)
+        for segment in self.segments.covering(offset):
+            found = segment.translate(offset)
+            if found is not None:
+                return LogOffsetMetadata(offset, segment.base_offset, found[0])
+        return end._replace(offset=offset)
+
+    # Rolling
+
+    def roll(self, at_least: int = 0) -> LogSegment:
+        """Make a new active segment at the end offset, or at `at_least` where that is greater (a gap).
+
+        An empty active segment of the same base is made anew: a tiny index can be full while it is empty.
+        """
+        base = max(at_least, self.end_offset)
+        old = self.active
+        if base == old.base_offset:
+            invariant(old.size == 0, f"cannot roll {old!r} onto its own base offset")
+            new = LogSegment.create(self.place, base)
+            old.is_deleted = True  # its files are the new one's now
+            old.release()
+        else:
+            invariant(base > old.base_offset, f"new segment {base} would stand before the active {old.base_offset}")
+            new = self._create(base)
+            try:
+                old.become_inactive()
+            except OSError:
+                new.delete()
+                raise
+            self._rolled.append(old)
+        self.names_change()
+        self.segments.add(new)
+        self.active = new
+        return new
+
+    def _create(self, base_offset: int) -> LogSegment:
+        try:
+            return LogSegment.create(self.place, base_offset)
+        except OSError:
+            self._sweep(base_offset)
+            raise
+
+    def _sweep(self, base_offset: int) -> None:
+        """Remove what a failed creation left, as far as the disk lets us."""
+        files = self.place.env.files
+        for name in (names.log_name, names.offset_index_name, names.time_index_name):
+            path = self.place.path(name(base_offset))
+            try:
+                if files.exists(path):
+                    files.unlink(path)
+            except OSError:
+                continue
+
+    # Flushing
+
+    def flush_work(self, offset: int, *, force: bool = False) -> FlushWork | None:
+        """What must be synced so that everything below `offset` is durable; None when it is already.
+
+        Segments rolled since they were last synced are among it even where all their data is durable: the final
+        trim of their indexes is not. `force` also takes the active segment, finished at close.
+        """
+        rolled = tuple(self._rolled)
+        if offset <= self.recovery_point and not force and not rolled:
+            return None
+        unflushed = self.segments.covering(self.recovery_point, offset + 1)
+        segments = tuple(dict.fromkeys((*rolled, *unflushed)))
+        files, directory = self.place.env.files, self.place.dir
+        names_changed = self._names_changed
+
+        def run() -> None:
+            for segment in segments:
+                if segment.is_deleted:
+                    continue
+                try:
+                    segment.sync()
+                except SegmentGoneError:
+                    if not segment.is_deleted:
+                        raise
+            if names_changed > self._names_synced:
+                files.sync_dir(directory)
+
+        return FlushWork(offset, self._truncations, names_changed, rolled, run)
+
+    def flushed(self, work: FlushWork) -> None:
+        """An fsync has returned. One that began before a truncation says nothing of what was written since."""
+        self.last_flushed_ms = self.place.env.clock.now_ms()
+        self._names_synced = max(self._names_synced, work.names_changed)
+        if work.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, work.offset)
+            self._rolled = [segment for segment in self._rolled if segment not in work.rolled]
+
+    def names_change(self) -> None:
+        """A file is made, renamed or unlinked: the next flush syncs the directory too."""
+        self._names_changed += 1
+
+    # Removing
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from `offset` on, durably."""
+        self._truncations += 1
+        dropped = [segment for segment in self.segments if segment.base_offset > offset]
+        self._remove_newest_first(dropped)
+        active = self.segments.active
+        invariant(active is not None, f"no segment of {self.place.dir} reaches down to {offset}")
+        assert active is not None
+        if dropped:
+            active.become_active()
+        active.cut_at(offset)
+        self.active = active
+        self.end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop every segment, durably, and begin anew, empty, at `offset`."""
+        self._truncations += 1
+        self._remove_newest_first(list(self.segments))
+        self.active = LogSegment.create(self.place, offset)
+        self.segments.add(self.active)
+        self.place.env.files.sync_dir(self.place.dir)
+        self.end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+
+    def _remove_newest_first(self, segments: list[LogSegment]) -> None:
+        """One by one, each durably gone before the next: a crash in between must not leave a hole."""
+        for segment in reversed(segments):
+            self.remove([segment])
+            self.place.env.files.sync_dir(self.place.dir)
+
+    def remove(self, segments: Iterable[LogSegment]) -> None:
+        """Out of the log at once, files renamed `.deleted`, unlinked after `file.delete.delay.ms`."""
+        gone = sorted(segments, key=lambda segment: segment.base_offset, reverse=True)
+        if not gone:
+            return
+        self.segments.remove(gone)
+        retire(self.place, gone)
+        self.names_change()
+        jobs = self.place.env.jobs
+
+        def unlink() -> None:
+            for segment in gone:
+                segment.delete()
+
+        def left(error: Exception) -> None:
+            if not isinstance(error, OSError):
+                raise error
+            _log.error("%s: a deleted segment's files stay until the next load: %s", self.place.dir, error)
+
+        def start() -> None:
+            jobs.run("delete-file", unlink, failed=left)
+
+        jobs.later("delete-file", self.place.config.file_delete_delay_ms, start)
+
+    def finish(self) -> None:
+        """Finish the active segment as if it were rolled; the others were finished when they were."""
+        self.active.become_inactive()
+
+    def release(self) -> None:
+        """Let go of every handle without writing anything."""
+        for segment in self.segments:
+            segment.release()

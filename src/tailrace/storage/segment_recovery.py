@@ -1,0 +1,133 @@
+"""Proving a segment byte by byte after a crash, and making anew everything that is derived from it.
+
+A batch counts when it lies whole in the file, its CRC matches and its offsets go on from the batch before. The file is
+cut behind the last such batch, durably: zeros, nonsense and torn writes behind it are never looked at again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from crc32c import crc32c
+
+from tailrace.model.errors import CorruptMessageError, InvalidDataError, SegmentOffsetOverflowError
+from tailrace.record.batch import ATTRIBUTES_AT, MAGIC_V2, crc_of
+from tailrace.record.shallow import ShallowBatch, check_integrity, next_batch
+from tailrace.storage.epoch_cache import LeaderEpochCache
+from tailrace.storage.producer_replay import marker_of, replay_batch
+from tailrace.storage.producer_state import ProducerStateManager
+from tailrace.storage.segment import LogSegment
+from tailrace.storage.transaction_index import AbortedTxn
+
+_log = logging.getLogger(__name__)
+
+CHUNK_BYTES: Final = 1 << 20
+
+
+class SegmentRecovery:
+    """One run over one segment. `producers` must be in the state of the segment's base offset."""
+
+    def __init__(self, segment: LogSegment, producers: ProducerStateManager, epochs: LeaderEpochCache) -> None:
+        self._segment = segment
+        self._producers = producers
+        self._epochs = epochs
+        self._latest_epoch = -1 if epochs.latest_epoch is None else epochs.latest_epoch
+        self._proven_bytes = 0
+        self.next_offset = segment.base_offset
+        """After the last good batch."""
+        self.reason = ""
+        """Why the bytes behind the last good batch were cut off."""
+
+    def prove(self) -> int:
+        """Returns how many bytes `finish` will cut off; until then nothing of the data is changed.
+
+        Raises SegmentOffsetOverflowError for a segment that must be split first.
+        """
+        segment = self._segment
+        segment.reset_indexes()
+        segment.txn_index.reset()
+        try:
+            self._prove()
+        except InvalidDataError as error:
+            self.reason = str(error)
+        return segment.size - self._proven_bytes
+
+    def finish(self) -> None:
+        """Cut behind the last good batch, durably, and end the indexes there."""
+        segment = self._segment
+        cut_bytes = segment.size - self._proven_bytes
+        if cut_bytes:
+            self.reason = self.reason or "the last batch is not whole"
+            _log.warning("%r: cut %d bytes behind position %d: %s", segment, cut_bytes, self._proven_bytes, self.reason)
+            segment.records.cut(self._proven_bytes)
+        segment.finish_indexes()
+
+    def _prove(self) -> None:
+        """Walk the file in chunks that are read into the same memory again and again."""
+        file, size = self._segment.records.file, self._segment.size
+        chunk = memoryview(bytearray(min(CHUNK_BYTES, size)))
+        while self._proven_bytes < size:
+            start = self._proven_bytes
+            filled = file.read_into(chunk[: min(len(chunk), size - start)], start)
+            at = 0
+            batch = next_batch(chunk, 0, filled)
+            while batch is not None:
+                if batch.magic != MAGIC_V2:
+                    check_integrity(chunk, batch)
+                elif crc_of(chunk, at, batch.size) != batch.crc:
+                    raise CorruptMessageError(f"the batch at position {start + at} does not have its CRC")
+                self._take(batch, chunk)
+                at += batch.size
+                self._proven_bytes = start + at
+                batch = next_batch(chunk, at, filled)
+            if at == 0:
+                batch = next_batch(chunk, 0, size - start) if filled < size - start else None
+                if batch is None:
+                    return
+                self._prove_large(batch)
+
+    def _prove_large(self, batch: ShallowBatch) -> None:
+        """A batch longer than a chunk: its CRC is computed piece by piece, whatever length it states."""
+        records, start = self._segment.records, self._proven_bytes
+        if batch.magic == MAGIC_V2 and not batch.is_control:
+            crc, position, end = 0, start + ATTRIBUTES_AT, start + batch.size
+            while position < end:
+                piece = records.read(position, min(CHUNK_BYTES, end - position))
+                crc = crc32c(piece, crc)
+                position += len(piece)
+            if crc != batch.crc:
+                raise CorruptMessageError(f"the batch at position {start} does not have its CRC")
+            self._take(batch, b"")
+        else:
+            whole = records.read(start, batch.size)
+            check_integrity(whole, batch)
+            self._take(batch, whole)
+        self._proven_bytes = start + batch.size
+
+    def _take(self, batch: ShallowBatch, buffer: bytes | memoryview) -> None:
+        """A proven batch: into the indexes, epochs and producer state."""
+        segment = self._segment
+        first_offset = batch.base_offset if batch.magic == MAGIC_V2 else batch.last_offset
+        if first_offset < self.next_offset or batch.last_offset < first_offset:
+            raise CorruptMessageError(f"a batch of offset {first_offset} stands where {self.next_offset} is next")
+        if not segment.can_hold(batch.last_offset):
+            raise SegmentOffsetOverflowError(f"offset {batch.last_offset} is too far from the base of {segment!r}")
+        segment.index((batch,), self._proven_bytes)
+        self.next_offset = batch.last_offset + 1
+        if batch.leader_epoch > self._latest_epoch:
+            self._epochs.assign(batch.leader_epoch, batch.base_offset)
+            self._latest_epoch = batch.leader_epoch
+        if batch.producer_id > -1:
+            self._replay(batch, buffer)
+        self._producers.update_map_end_offset(self.next_offset)
+
+    def _replay(self, batch: ShallowBatch, buffer: bytes | memoryview) -> None:
+        marker = marker_of(buffer, batch) if batch.is_control else None
+        completed = replay_batch(self._producers, batch, None, marker)
+        if completed is None:
+            return
+        if completed.is_aborted:
+            stable = self._producers.last_stable_offset(completed)
+            self._segment.add_aborted(AbortedTxn(*completed[:3], stable))
+        self._producers.complete_txn(completed)

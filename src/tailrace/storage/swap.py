@@ -1,0 +1,111 @@
+"""Putting new segments in the place of old ones so that a crash leaves the old log or the new one, nothing else.
+
+    1  the new segments are whole and synced under `.cleaned`
+    2  `.cleaned` → `.swap`, the data file with the lowest base offset last and alone, with the directory synced before
+       and after: from here on the new ones win
+    3  the old segments leave the log and are renamed `.deleted`, and the directory is synced
+    4  `.swap` is dropped from the names: from data files one by one, highest base offset first, then from indexes
+
+A load that finds a `.cleaned` file removes it, and before it every `.swap` at or above its offset, since step 2 was not
+finished. A load that finds only `.swap` files finishes steps 3 and 4. Of renames that were not synced a crash keeps
+any; hence the syncs: a lone `.swap` in the middle would take the place of what its neighbours hold, and the index of
+a segment whose data is still `.swap` would be taken for the old one's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace.model.errors import CorruptMessageError
+from tailrace.record.shallow import check_integrity
+from tailrace.storage import names
+from tailrace.storage.segment import LogSegment, SegmentPlace
+from tailrace.storage.segments import LogSegments
+
+_log = logging.getLogger(__name__)
+
+COPY_BYTES: Final = 1 << 20
+
+
+def replace_segments(
+    place: SegmentPlace, segments: LogSegments, old: Sequence[LogSegment], new: Sequence[LogSegment]
+) -> None:
+    """`new` carry the suffix `.cleaned`; the first of them has the base offset of the first of `old`."""
+    files = place.env.files
+    newest_first = sorted(new, key=lambda segment: segment.base_offset, reverse=True)
+    for segment in newest_first:
+        segment.sync()
+    for segment in newest_first:
+        segment.change_index_suffix(names.CLEANED_SUFFIX, names.SWAP_SUFFIX)
+    for segment in newest_first[:-1]:
+        segment.records.change_suffix(names.CLEANED_SUFFIX, names.SWAP_SUFFIX)
+    files.sync_dir(place.dir)
+    newest_first[-1].records.change_suffix(names.CLEANED_SUFFIX, names.SWAP_SUFFIX)
+    files.sync_dir(place.dir)
+    segments.swap(old, new)
+    retire(place, old)
+    files.sync_dir(place.dir)
+    for segment in newest_first:
+        segment.records.change_suffix(names.SWAP_SUFFIX, "")
+        files.sync_dir(place.dir)
+    for segment in newest_first:
+        segment.change_index_suffix(names.SWAP_SUFFIX, "")
+    files.sync_dir(place.dir)
+
+    def unlink() -> None:
+        for segment in old:
+            segment.delete()
+
+    jobs = place.env.jobs
+    jobs.later("delete-file", place.config.file_delete_delay_ms, lambda: jobs.run("delete-file", unlink))
+
+
+def retire(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
+    """Rename the files of segments that are out of the log to `.deleted`; the caller unlinks them later.
+
+    A transaction index goes only when its data is durably gone: data that a crash brings back without it would show
+    aborted records, and below the recovery point nobody would miss the index. The other indexes would be missed.
+    """
+    for segment in segments:
+        segment.is_deleted = True
+        segment.records.change_suffix("", names.DELETED_SUFFIX)
+    if any(segment.txn_index.entries for segment in segments):
+        place.env.files.sync_dir(place.dir)
+    for segment in segments:
+        segment.change_index_suffix("", names.DELETED_SUFFIX)
+
+
+def split_overflowing(place: SegmentPlace, segments: LogSegments, segment: LogSegment) -> list[LogSegment]:
+    """Cut a segment whose offsets span more than an int32 into ones that do not; returns what replaces it.
+
+    Only brokers of long ago wrote such segments. Bytes are copied as they are; the first new segment has the base
+    offset of the old one even if nothing is left to stand in it. Damage is no place to cut at: it goes, with
+    everything behind it, into the last segment, where recovery finds it. The new ones have no indexes: the load makes
+    them, as it does for any data without an index.
+    """
+    made = [LogSegment.create(place, segment.base_offset, names.CLEANED_SUFFIX)]
+    copied_bytes, next_offset = 0, segment.base_offset
+    try:
+        for position, batch in segment.records.headers(0):
+            data = segment.records.read(position, batch.size)
+            base = batch.base_offset if batch.is_v2 else batch.last_offset
+            if not next_offset <= base <= batch.last_offset:
+                break
+            if not made[-1].can_hold(batch.last_offset):
+                check_integrity(data, batch._replace(position=0))
+                made.append(LogSegment.create(place, base, names.CLEANED_SUFFIX))
+            made[-1].records.append((data,), len(data))
+            copied_bytes, next_offset = position + batch.size, batch.next_offset
+    except CorruptMessageError as error:
+        _log.warning("%r: %s", segment, error)
+    while copied_bytes < segment.size:
+        rest = segment.records.read(copied_bytes, min(COPY_BYTES, segment.size - copied_bytes))
+        made[-1].records.append((rest,), len(rest))
+        copied_bytes += len(rest)
+    for each in made:
+        each.become_inactive()
+        each.drop_indexes()
+    replace_segments(place, segments, [segment], made)
+    return made

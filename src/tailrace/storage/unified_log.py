@@ -1,0 +1,544 @@
+"""A partition's log as the rest of the broker sees it: offsets, watermarks, producers, epochs over `LocalLog`.
+
+    log start ≤ last stable ≤ high watermark ≤ log end        local log start ≥ log start
+
+One thread owns a log: it alone appends, truncates, moves watermarks and completes jobs. `read`, `offset_by_time` and
+the offset properties may be used from any thread at the same time and never wait.
+
+Crash rules. An append that returned survives a killed process. It survives a loss of power once a flush that covers
+it is done: `recovery_point` says how far. Whoever persists the recovery point must do so before the next append after
+a truncation, and whoever persists the log start before the files below it are gone for good; both are given to
+`loader.load` when the log is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tailrace.config.log import LogConfig
+from tailrace.env import Buffer, Mode
+from tailrace.model.errors import InconsistentTopicIdError, OffsetOutOfRangeError, SegmentGoneError, StorageError
+from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
+from tailrace.model.invariant import invariant
+from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata, OffsetPosition
+from tailrace.storage import offset_lookup, producer_replay
+from tailrace.storage.append import AppendResult
+from tailrace.storage.appender import Appender
+from tailrace.storage.epoch_cache import LeaderEpochCache
+from tailrace.storage.fetch import FetchData, Isolation
+from tailrace.storage.local_log import LocalLog
+from tailrace.storage.offset_lookup import FoundOffset
+from tailrace.storage.origin import Origin
+from tailrace.storage.partition_metadata import PartitionMetadata
+from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
+from tailrace.storage.segment import LogSegment
+from tailrace.storage.transaction_index import AbortedTxn
+from tailrace.storage.validator import ValidationRules
+from tailrace.storage.verification import NO_GUARD, VerificationGuard
+
+T = TypeVar("T")
+
+
+class UnifiedLog:
+    """Made by `loader.load`."""
+
+    def __init__(
+        self,
+        local: LocalLog,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochCache,
+        metadata: PartitionMetadata,
+        *,
+        log_start_offset: int,
+        topic_id: TopicId | None,
+        verifies_transactions: bool = False,
+        captured: Iterable[CapturedSnapshot] = (),
+    ) -> None:
+        self.local = local
+        self.producers = producers
+        self.epochs = epochs
+        self._env = local.place.env
+        self._metadata = metadata
+        self._unwritten_topic_id: TopicId | None = None
+        self._log_start = log_start_offset
+        self._local_log_start = log_start_offset
+        self._high_watermark = LogOffsetMetadata(log_start_offset)
+        self._truncations_settled = 0
+        """Counted when a truncation is through: a reader who began before cannot tell its bound from the new end."""
+        self._first_unstable: LogOffsetMetadata | None = None
+        self._failure: StorageError | None = None
+        self._is_closed = False
+        self.config = local.place.config
+        self.use_config(self.config)
+        self.topic_id = topic_id
+        self._unsynced_snapshots: list[str] = []
+        self._captured: list[CapturedSnapshot] = list(captured)
+        self._appender = Appender(self, verifies_transactions=verifies_transactions)
+        self.refresh_first_unstable()
+
+    @property
+    def dir(self) -> str:
+        return self.local.place.dir
+
+    def __repr__(self) -> str:
+        return f"UnifiedLog({self.dir}, start={self._log_start}, hw={self.high_watermark}, end={self.local.end_offset})"
+
+    def use_config(self, config: LogConfig) -> None:
+        """From the next append, roll or deletion on; a segment keeps the index settings it was made with."""
+        self.config = config
+        self.local.place = replace(self.local.place, config=config)
+        self._rules = ValidationRules.of(config)
+
+    def assign_topic_id(self, topic_id: TopicId) -> None:
+        """Bind the directory to a topic. It is on disk before the first byte of data."""
+        if self.topic_id is None:
+            self.topic_id = self._unwritten_topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise InconsistentTopicIdError(f"{self.dir} belongs to topic id {self.topic_id}, not {topic_id}")
+
+    # Offsets
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log_start
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """Where data on this disk begins; above the log start where older segments are in a remote store."""
+        return self._local_log_start
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.local.end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark.offset
+
+    @property
+    def recovery_point(self) -> int:
+        return self.local.recovery_point
+
+    @property
+    def last_stable_offset(self) -> int:
+        first_unstable = self._first_unstable
+        hw = self._high_watermark.offset
+        return hw if first_unstable is None else min(first_unstable.offset, hw)
+
+    def check_bounds(self) -> None:
+        """The promise of the module's first lines, whole; called wherever one of them moves."""
+        start, stable, hw, end = self._log_start, self.last_stable_offset, self.high_watermark, self.local.end_offset
+        invariant(
+            start <= stable <= hw <= end, f"{self.dir}: log start {start} ≤ stable {stable} ≤ HW {hw} ≤ end {end}"
+        )
+        invariant(self._local_log_start >= start, f"{self.dir}: local start {self._local_log_start} < start {start}")
+
+    def high_watermark_metadata(self) -> LogOffsetMetadata:
+        """With its position, found now if it was not known. Any thread may ask; only the owner keeps the answer."""
+        known = self._high_watermark
+        return self.local.locate(known.offset) if known.is_offset_only else known
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move it forward to `offset`, or as far as the log end; returns what it became.
+
+        It never moves back here: what a reader has seen stays visible until a truncation takes it away.
+        """
+        bounded = min(max(offset, self.high_watermark), self.local.end_offset)
+        self._set_high_watermark(self.local.locate(bounded))
+        return bounded
+
+    def maybe_increment_high_watermark(self, new: LogOffsetMetadata) -> bool:
+        """Forward only, or into a new segment at the same offset. Beyond the log end it is refused."""
+        if new.offset > self.local.end_offset:
+            raise OffsetOutOfRangeError(f"high watermark {new.offset} beyond the end {self.local.end_offset}")
+        old = self._high_watermark
+        if new.offset < old.offset or (new.offset == old.offset and new.segment_base <= old.segment_base):
+            return False
+        self._set_high_watermark(new)
+        return True
+
+    def _set_high_watermark(self, new: LogOffsetMetadata) -> None:
+        self._high_watermark = new
+        self.producers.on_high_watermark_updated(new.offset)
+        self.refresh_first_unstable()
+        self.check_bounds()
+
+    def refresh_first_unstable(self) -> None:
+        first = self.producers.first_unstable_offset
+        if first is not None and (first.is_offset_only or first.offset < self._log_start):
+            first = self.local.locate(max(first.offset, self._log_start))
+        self._first_unstable = first
+
+    def increment_log_start(self, offset: int) -> bool:
+        """Forget everything below `offset` (delete-records, retention). Beyond the high watermark it is refused."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRangeError(f"log start {offset} beyond the high watermark {self.high_watermark}")
+        if offset <= self._log_start:
+            return False
+        self._local_log_start = max(offset, self._local_log_start)
+        self._log_start = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.on_log_start_offset_incremented(offset)
+        self.refresh_first_unstable()
+        self.check_bounds()
+        return True
+
+    def increment_local_log_start(self, offset: int) -> bool:
+        """Local data begins later than the log: the segments before are in a remote store."""
+        if offset <= self._local_log_start:
+            return False
+        self._local_log_start = offset
+        return True
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        sets: Sequence[Buffer],
+        leader_epoch: int,
+        origin: Origin = Origin.CLIENT,
+        guard: VerificationGuard = NO_GUARD,
+    ) -> list[AppendResult]:
+        """Validate each set, give it offsets, write all with as few writes as possible; one result for each set.
+
+        A set may be patched in place. See `appender` for what holds when one is refused or a write fails. With
+        `flush.messages` reached, a flush was started: acknowledge when `recovery_point` has passed the set.
+        """
+        self._check_writable()
+        return self._appender.append_as_leader(sets, leader_epoch, origin, guard, self._rules, self._env.clock.now_ms())
+
+    def append_as_follower(self, records: Buffer) -> AppendResult:
+        """Take the leader's batches with the offsets they have.
+
+        Raises UnexpectedAppendOffsetError when they begin below the log end.
+        """
+        self._check_writable()
+        return self._appender.append_with_offsets(
+            records, Origin.REPLICATION, NO_GUARD, self._env.clock.now_ms(), leader_epoch=None
+        )
+
+    def append_from_raft_leader(self, records: Buffer, leader_epoch: int) -> AppendResult:
+        """Batches that a raft leader made, with offsets and epoch already in them."""
+        self._check_writable()
+        return self._appender.append_with_offsets(
+            records, Origin.RAFT_LEADER, NO_GUARD, self._env.clock.now_ms(), leader_epoch
+        )
+
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
+    ) -> VerificationGuard:
+        """A guard for the first batch of a transaction; NO_GUARD when the transaction is open here already."""
+        known = self.producers.producers.get(producer_id)
+        if known is not None and known.txn_first_offset is not None and known.producer_epoch == epoch:
+            return NO_GUARD
+        entry = self.producers.maybe_create_verification_state(
+            producer_id, sequence, epoch, supports_epoch_bump, self._env.clock.now_ms()
+        )
+        return entry.guard
+
+    def written(self) -> None:
+        """Bytes were added at the end (the appender says so)."""
+        local = self.local
+        if self._high_watermark.offset >= local.end_offset:
+            self._set_high_watermark(local.end)
+        if local.end_offset - local.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def failed(self, doing: str, cause: OSError) -> StorageError:
+        """The error to answer with. Only a full disk, cleanly undone, leaves the log writable."""
+        error = StorageError(f"{doing} in {self.dir}", cause)
+        if not error.disk_full or self.local.active.records.has_waste:
+            self._failure = error
+        return error
+
+    def _do(self, doing: str, action: Callable[[], T], *, is_undone: bool = True) -> T:
+        """`is_undone` says that the action, when it fails, leaves the log as it was."""
+        try:
+            return action()
+        except OSError as cause:
+            error = self.failed(doing, cause)
+            if not is_undone:
+                self._failure = error
+            raise error from cause
+
+    def _check_writable(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._unwritten_topic_id is not None:
+            self._do("write the topic id", self._write_topic_id)
+
+    def _write_topic_id(self) -> None:
+        if self._unwritten_topic_id is not None:
+            self._metadata.write(self._unwritten_topic_id)
+            self._unwritten_topic_id = None
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, isolation: Isolation = Isolation.LOG_END, min_one_message: bool = True
+    ) -> FetchData:
+        """Whole batches' bytes from the one that holds `offset`, cut at `max_bytes` or the isolation's bound.
+
+        The last batch of the slice may be partial. OffsetOutOfRangeError below the log start or beyond the log end.
+        """
+        if offset < self._log_start:
+            raise OffsetOutOfRangeError(f"offset {offset} is below the start {self._log_start} of {self.dir}")
+        settled = self._truncations_settled
+        try:
+            found = self.local.read(offset, max_bytes, self._bound(isolation), min_one_message)
+            if isolation is Isolation.TXN_COMMITTED:
+                found = found._replace(aborted=self._aborted_in(found))
+        except OSError as cause:
+            raise StorageError(f"read {self.dir} at offset {offset}", cause) from cause
+        if self._truncations_settled != settled:
+            raise SegmentGoneError(f"{self.dir} was truncated while offset {offset} was looked up")
+        return found
+
+    def _bound(self, isolation: Isolation) -> LogOffsetMetadata:
+        if isolation is Isolation.LOG_END:
+            return self.local.end
+        high_watermark = self.high_watermark_metadata()
+        first_unstable = self._first_unstable
+        if isolation is Isolation.HIGH_WATERMARK or first_unstable is None:
+            return high_watermark
+        return first_unstable if first_unstable.offset < high_watermark.offset else high_watermark
+
+    def _aborted_in(self, found: FetchData) -> tuple[AbortedTxn, ...]:
+        """The aborted transactions that overlap the slice, from as many segments as it takes."""
+        if found.records is None:
+            return ()
+        segment = self.local.segments.floor(found.start.segment_base)
+        if segment is None:
+            return ()
+        last = segment.offset_index.fetch_upper_bound(
+            OffsetPosition(found.start.offset, found.start.position), found.records.size
+        )
+        following = self.local.segments.higher(segment.base_offset)
+        if last is not None:
+            upper_bound = last.offset
+        else:
+            upper_bound = following.base_offset if following is not None else self.local.end_offset
+        return self.aborted_transactions(found.start.offset, upper_bound)
+
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
+        """Every aborted transaction that overlaps `start` ≤ offset < `end`."""
+        collected: list[AbortedTxn] = []
+        for segment in self.local.segments.covering(start):
+            aborted, is_complete = segment.txn_index.collect(start, end)
+            collected.extend(aborted)
+            if is_complete:
+                break
+        return tuple(collected)
+
+    def offset_by_time(self, timestamp: int) -> FoundOffset | None:
+        """The first record at or after `timestamp`, or one of the special places of `offset_lookup`."""
+        if timestamp == offset_lookup.LATEST:
+            return FoundOffset(-1, self.log_end_offset, self._epoch_at_end())
+        if timestamp in (offset_lookup.EARLIEST, offset_lookup.EARLIEST_LOCAL):
+            is_local = timestamp == offset_lookup.EARLIEST_LOCAL
+            offset = self._local_log_start if is_local else self._log_start
+            epoch = self.epochs.epoch_for_offset(offset)
+            return FoundOffset(-1, offset, NO_LEADER_EPOCH if epoch is None else epoch)
+        if timestamp == offset_lookup.LATEST_TIERED:
+            return FoundOffset(-1, -1)  # nothing is tiered
+        try:
+            if timestamp == offset_lookup.MAX_TIMESTAMP:
+                return offset_lookup.with_largest_timestamp(self.local.segments, self._log_start)
+            return offset_lookup.first_at_or_after(self.local.segments, timestamp, self._log_start)
+        except OSError as cause:
+            raise StorageError(f"look up timestamp {timestamp} in {self.dir}", cause) from cause
+
+    def _epoch_at_end(self) -> int:
+        epoch = self.epochs.latest_epoch
+        return NO_LEADER_EPOCH if epoch is None else epoch
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) that a follower with `leader_epoch` compares its log with; (−1, −1) when unknown."""
+        return self.epochs.end_offset_for(leader_epoch, self.local.end_offset)
+
+    # Rolling and flushing
+
+    def roll(self) -> LogSegment:
+        """Begin a new segment at the log end."""
+        return self._do("roll", lambda: self._roll(self.local.end_offset))
+
+    def roll_for(self, first_offset: int, last_offset: int) -> None:
+        """Begin a new segment for a set; one whose first offset is unknown gets the lowest base that can hold it."""
+        self._roll(first_offset if first_offset >= 0 else last_offset - MAX_RELATIVE_OFFSET)
+
+    def _roll(self, at_least: int) -> LogSegment:
+        self._appender.finish_transactions()  # the snapshot takes them for ended
+        new = self.local.roll(at_least)
+        self.producers.update_map_end_offset(new.base_offset)
+        self.capture_snapshot(self.producers)
+        if self._high_watermark.offset >= self.local.end_offset:
+            self._set_high_watermark(self.local.end)
+        self.flush(new.base_offset)
+        return new
+
+    def flush_due_ms(self) -> int:
+        """When `flush.ms` asks for the next flush; far in the future with the default."""
+        return self.local.last_flushed_ms + self.config.flush_ms
+
+    def flush(self, offset: int | None = None, done: Callable[[], None] | None = None) -> None:
+        """Start an fsync of everything below `offset` (the log end); `done` is called on the owner's thread after it.
+
+        Epochs and producer snapshots are synced with the segments, the directory last; then the recovery point moves,
+        and snapshots that waited for it are written.
+        A failed fsync may have lost bytes that later ones would not report: the log refuses writes from then on.
+        """
+        wanted = self._appender.settled_end
+        work = self.local.flush_work(wanted if offset is None else min(offset, wanted))
+        if work is None:
+            if done is not None:
+                done()
+            return
+        snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
+
+        def run() -> None:
+            self.epochs.sync_now()
+            self._sync_snapshots(snapshots)
+            work.run()
+
+        def finish(_: None) -> None:
+            self.local.flushed(work)
+            try:
+                self._store_snapshots()
+            except OSError as cause:
+                self.failed("write a producer snapshot", cause)  # without it a recovery reads one segment more
+            if done is not None:
+                done()
+
+        def fail(error: Exception) -> None:
+            if isinstance(error, SegmentGoneError) and self._is_closed:
+                return
+            if not isinstance(error, OSError):
+                raise error
+            self.failed("flush", error)
+            self._failure = self._failure or StorageError(f"flush in {self.dir}", error)
+
+        self._env.jobs.run("flush-log", run, finish, fail)
+
+    def capture_snapshot(self, producers: ProducerStateManager) -> None:
+        """Keep the state of now for a snapshot, to be written once the log below it is durable.
+
+        So a snapshot on disk proves that nothing before it was lost when power failed, which `loader` relies on.
+        """
+        captured = producers.capture_snapshot()
+        if captured is not None:
+            self._captured.append(captured)
+
+    def _store_snapshots(self) -> None:
+        durable = [captured for captured in self._captured if captured.offset <= self.local.recovery_point]
+        for captured in durable:
+            path = self.producers.store_snapshot(captured)
+            self._captured.remove(captured)
+            if path is not None:
+                self._unsynced_snapshots.append(path)
+                self.local.names_change()
+
+    def _sync_snapshots(self, paths: list[str]) -> None:
+        for path in paths:
+            if self._env.files.exists(path):
+                self._env.files.open(path, Mode.WRITE).sync()
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from `offset` on, durably; whether there was anything.
+
+        The caller persists `recovery_point` before it appends again.
+        """
+        invariant(offset >= 0, f"truncate {self.dir} to {offset}")
+        self._check_writable()
+        if offset >= self.local.end_offset:
+            self.epochs.truncate_from_end(self.local.end_offset)
+            return False
+        first = self.local.segments.first
+        if first is not None and first.base_offset > offset:
+            self.restart_at(offset, offset)
+        else:
+            self._do("finish transactions", self._appender.finish_transactions)
+            self._do(f"truncate to {offset}", lambda: self._truncate_to(offset), is_undone=False)
+        return True
+
+    def _truncate_to(self, offset: int) -> None:
+        # Bounds first: other threads look at them meanwhile, and a failing disk must leave them in order.
+        self._log_start = min(self._log_start, offset)
+        self._local_log_start = min(self._local_log_start, offset)
+        if self._high_watermark.offset > offset:
+            self._high_watermark = LogOffsetMetadata(offset)
+        self.local.truncate_to(offset)
+        self.epochs.truncate_from_end(offset)
+        self._settle(offset)
+
+    def restart_at(self, offset: int, log_start: int | None = None) -> None:
+        """Empty the log and go on at `offset`; the log start is there too, unless given."""
+        self._check_writable()
+        self._do(f"restart at {offset}", lambda: self._restart_at(offset, log_start), is_undone=False)
+
+    def _restart_at(self, offset: int, log_start: int | None) -> None:
+        self.local.restart_at(offset)
+        self.epochs.clear()
+        self.producers.truncate_fully_and_start_at(offset)
+        self._log_start = offset if log_start is None else log_start
+        self._local_log_start = offset
+        self._settle(offset)
+
+    def _settle(self, end: int) -> None:
+        """After a cut: rebuild producers up to the new end, and bring the high watermark under it."""
+        self._appender.forget_unfinished()
+        self._captured.clear()
+        producer_replay.rebuild(
+            self.producers,
+            self.local.segments,
+            self._log_start,
+            end,
+            self._env.clock.now_ms(),
+            was_clean=False,
+            take_snapshot=self.capture_snapshot,
+        )
+        # Snapshots of what was cut off are unlinked now; they must not come back beside other data.
+        self._env.files.sync_dir(self.dir)
+        if self._high_watermark.offset > end or self._high_watermark.offset < self._log_start:
+            self._high_watermark = self.local.end
+        else:
+            self._high_watermark = self.local.locate(self._high_watermark.offset)
+        self.producers.on_high_watermark_updated(self._high_watermark.offset)
+        self.refresh_first_unstable()
+        self.check_bounds()
+        self._truncations_settled += 1
+
+    # Ending
+
+    def close(self) -> None:
+        """Leave everything durable and finished, so that the next load with `was_clean` needs no recovery.
+
+        Raises StorageError when that cannot be said of a log: it needs recovery, and `abandon` to let go of it.
+        """
+        self._do("close", self._close)
+
+    def _close(self) -> None:
+        if self._failure is None:
+            self._write_topic_id()
+            self._appender.finish_transactions()
+            self.local.finish()
+            self._sync_snapshots(self._unsynced_snapshots)
+            self.epochs.sync_now()
+            work = self.local.flush_work(self.local.end_offset, force=True)
+            invariant(work is not None, "a forced flush has work")
+            assert work is not None
+            work.run()
+            self.local.flushed(work)
+            self.producers.take_snapshot(sync=True)
+            self._env.files.sync_dir(self.dir)
+        self.abandon()
+        if self._failure is not None:
+            raise self._failure
+
+    def abandon(self) -> None:
+        """Let go of every handle and write nothing: the directory has failed or is being removed."""
+        self._is_closed = True
+        self.local.release()

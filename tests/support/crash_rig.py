@@ -1,0 +1,298 @@
+"""A log on a simulated disk with a model beside it, and what must hold between the two after any crash.
+
+The model is a list of batches as they must stand in the file, byte for byte. Operations are tuples that Hypothesis
+makes; each is applied to both. `promised` is what the log may never lose: the batches below its recovery point, and
+after a kill everything appended.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+from tailrace.config.log import LogConfig
+from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.record.batch import set_base_offset, set_leader_epoch
+from tailrace.record.builder import BatchBuilder
+from tailrace.record.control import ABORT, COMMIT, end_txn_marker
+from tailrace.record.shallow import batches
+from tailrace.sim import World
+from tailrace.storage import names, producer_replay
+from tailrace.storage.checkpoint import OffsetCheckpoint
+from tailrace.storage.loader import LoadOptions, load
+from tailrace.storage.origin import Origin
+from tailrace.storage.producer_state import ProducerStateManager
+from tailrace.storage.unified_log import UnifiedLog
+from tailrace.storage.verify import verify_directory
+from tailrace.storage.warm import WarmSet
+
+PARTITION = TopicPartition("t", 0)
+DIRECTORY = "/data/t-0"
+TOPIC_ID = TopicId(bytes(range(16)))
+CONFIG = LogConfig(segment_bytes=3000, segment_index_bytes=96, index_interval_bytes=200, file_delete_delay_ms=1000)
+
+Operation = tuple[Any, ...]
+
+
+class Item(NamedTuple):
+    first: int
+    last: int
+    data: bytes
+
+
+class Rig:
+    def __init__(self, seed: int, config: LogConfig = CONFIG) -> None:
+        self.world = World(seed)
+        self.config = config
+        self.dice = random.Random(seed)
+        self.epoch = 0
+        self.content: list[Item] = []
+        self.promised: list[Item] = []
+        self.candidates: list[list[Item]] = [[]]
+        self.restarts_at: list[int] = [0]  # where an emptied log may begin
+        self.log_start_asked = 0
+        self.was_clean = False
+        self.recovery_points = OffsetCheckpoint(self.world.disk, "/data/recovery-point-offset-checkpoint")
+        self.log_starts = OffsetCheckpoint(self.world.disk, "/data/log-start-offset-checkpoint")
+        self.log = self.open()
+
+    def open(self) -> UnifiedLog:
+        options = LoadOptions(
+            recovery_point=self.recovery_points.read().get(PARTITION, 0),
+            log_start_offset=self.log_starts.read().get(PARTITION, 0),
+            was_clean=self.was_clean,
+            topic_id=TOPIC_ID,
+        )
+        self.was_clean = False
+        return load(self.world.env, DIRECTORY, self.config, WarmSet(3), options)
+
+    # Operations
+
+    def apply(self, operation: Operation) -> None:
+        kind, *arguments = operation
+        getattr(self, "do_" + kind)(*arguments)
+        self.note_promises()
+
+    def note_promises(self) -> None:
+        """What lies below the recovery point is promised from now on."""
+        below = [item for item in self.content if item.last < self.log.recovery_point]
+        if len(below) > len(self.promised):
+            self.promised = below
+            self.candidates = [list(self.content)]
+
+    def will_be(self, content: list[Item]) -> None:
+        """The operation that begins now may leave this behind even when it does not return."""
+        self.candidates.append(content)
+
+    def now_is(self, content: list[Item]) -> None:
+        self.content = content
+        self.candidates.append(list(content))
+
+    def do_append(self, sizes: list[int], producer: int | None) -> None:
+        sets = [self.batch(size, producer if place == 0 else None) for place, size in enumerate(sizes)]
+        self.append(sets, Origin.CLIENT)
+
+    def do_marker(self, producer: int, commit: bool) -> None:
+        known = self.log.producers.producers.get(producer)
+        if known is None or known.txn_first_offset is None:
+            return
+        marker = end_txn_marker(
+            COMMIT if commit else ABORT,
+            producer_id=producer,
+            producer_epoch=known.producer_epoch,
+            coordinator_epoch=0,
+            timestamp=self.world.clock.now_ms(),
+        )
+        self.append([marker], Origin.COORDINATOR)
+
+    def batch(self, size: int, producer: int | None) -> bytearray:
+        producer_id, epoch, sequence, transactional = -1, -1, -1, False
+        if producer is not None:
+            known = self.log.producers.producers.get(producer)
+            producer_id, epoch = producer, 0
+            sequence = known.last_seq + 1 if known is not None else 0
+            transactional = producer % 2 == 0
+        builder = BatchBuilder(
+            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+        )
+        now_ms = self.world.clock.now_ms()
+        for n in range(1 + size % 3):
+            builder.append(now_ms + self.dice.randrange(-50, 50), b"k%d" % n, self.dice.randbytes(size))
+        return builder.build()
+
+    def append(self, sets: list[bytearray], origin: Origin) -> None:
+        expected = list(self.content)
+        next_offset = self.log.log_end_offset
+        for records in sets:
+            data = bytearray(records)
+            set_base_offset(data, 0, next_offset)
+            set_leader_epoch(data, 0, self.epoch)
+            last = next(batches(data)).last_offset
+            expected.append(Item(next_offset, last, bytes(data)))
+            next_offset = last + 1
+        self.will_be(expected)
+        results = self.log.append_as_leader(sets, self.epoch, origin)
+        assert [result.error for result in results] == [None] * len(sets)
+        self.now_is(expected)
+
+    def do_epoch(self) -> None:
+        self.epoch += 1
+
+    def do_roll(self) -> None:
+        if self.log.local.active.size:
+            self.log.roll()
+
+    def do_flush(self) -> None:
+        self.log.flush()
+
+    def do_jobs(self, count: int) -> None:
+        for _ in range(count):
+            self.world.jobs.run_one(self.dice)
+
+    def do_time(self, forward_ms: int) -> None:
+        self.world.clock.advance(forward_ms)
+        self.world.jobs.tick()
+
+    def do_high_watermark(self) -> None:
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def do_checkpoint(self) -> None:
+        self.recovery_points.write({PARTITION: self.log.recovery_point})
+        self.log_starts.write({PARTITION: self.log.log_start_offset})
+
+    def do_log_start(self, part: float) -> None:
+        self.do_high_watermark()
+        start = self.log.log_start_offset
+        wanted = start + int((self.log.high_watermark - start) * part)
+        self.log_start_asked = max(self.log_start_asked, wanted)
+        self.log.increment_log_start(wanted)
+
+    def do_truncate(self, part: float) -> None:
+        whole = [item for item in self.content if item.first >= self.log.log_start_offset]
+        if not whole:
+            return
+        offset = whole[int(part * (len(whole) - 1))].first
+        kept = [item for item in self.content if item.last < offset]
+        self.will_be(kept)
+        self.promised = [item for item in self.promised if item.last < offset]
+        self.log.truncate_to(offset)
+        self.now_is(kept)
+        self.candidates = [kept]
+        self.do_checkpoint()
+
+    def do_restart_at(self, gap: int) -> None:
+        offset = self.log.log_end_offset + gap
+        self.will_be([])
+        self.promised = []
+        self.restarts_at.append(offset)
+        self.log_start_asked = max(self.log_start_asked, offset)
+        self.log.restart_at(offset)
+        self.now_is([])
+        self.candidates = [[]]
+        self.do_checkpoint()
+
+    def do_close(self, delete_indexes: bool) -> None:
+        """A clean shutdown and start; the clean flag is the log manager's, so the model keeps it."""
+        self.log.close()
+        self.promised = list(self.content)
+        self.candidates = [list(self.content)]
+        self.do_checkpoint()
+        self.world.jobs.forget()
+        if delete_indexes:
+            for entry in self.world.disk.list(DIRECTORY):
+                if entry.name.endswith((names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX)):
+                    self.world.disk.unlink(f"{DIRECTORY}/{entry.name}")
+        self.was_clean = True
+        self.log = self.open()
+        self.check_recovered()
+        assert items_of(self.log) == self.visible(self.content)
+
+    def do_kill(self) -> None:
+        """The process dies, the operating system lives: nothing that was appended may be missing."""
+        self.world.kill()
+        self.log = self.open()
+        self.check_recovered()
+        assert items_of(self.log) == self.visible(self.content)
+
+    # Checks
+
+    def visible(self, content: list[Item]) -> list[Item]:
+        return [item for item in content if item.last >= self.log.log_start_offset]
+
+    def lose_power(self) -> None:
+        self.world.restart()
+        self.was_clean = False
+        self.log = self.open()
+        self.check_recovered()
+
+    def check_recovered(self) -> None:
+        log = self.log
+        found = items_of(log)
+        assert any(self.visible(state)[: len(found)] == found for state in self.candidates), (
+            f"no state it had: {brief(found)}\nof {[brief(state) for state in self.candidates]}"
+        )
+        promised = self.visible(self.promised)
+        assert found[: len(promised)] == promised, f"lost: {brief(promised)} was flushed, found {brief(found)}"
+        assert log.log_start_offset <= self.log_start_asked
+        assert log.log_end_offset == (found[-1].last + 1 if found else log.log_end_offset)
+        log.check_bounds()
+        for batch in batches(b"".join(item.data for item in found)):
+            assert log.epochs.epoch_for_offset(max(batch.base_offset, log.log_start_offset)) == batch.leader_epoch
+        self.check_producers()
+        self.world.jobs.run_all()
+        findings = list(verify_directory(self.world.disk, DIRECTORY))
+        assert findings == [], findings
+        self.content = found
+        self.candidates = [list(found)]
+        self.promised = [item for item in found if item.last < log.recovery_point]
+
+    def check_producers(self) -> None:
+        """With the whole log at hand, a replay from nothing must give the same producers."""
+        first = self.log.local.segments.first
+        if self.log.log_start_offset or first is None or first.base_offset:
+            return
+        fresh = ProducerStateManager(self.world.disk, "/data/nowhere")
+        for segment in self.log.local.segments:
+            producer_replay.replay_segment(fresh, segment, 0, self.log.log_end_offset)
+        assert short(fresh) == short(self.log.producers)
+
+    def go_on(self) -> None:
+        """A recovered log must work: write, flush, die, and still be there."""
+        self.apply(("append", [40, 700], None))
+        self.apply(("flush",))
+        self.world.jobs.run_all()
+        self.note_promises()
+        assert self.log.recovery_point == self.log.log_end_offset
+        self.do_checkpoint()
+        self.do_kill()
+
+
+def short(state: ProducerStateManager) -> dict[int, tuple[Any, ...]]:
+    """Snapshots keep only the last of the five batches, so the last is compared."""
+    return {
+        producer_id: (
+            entry.producer_epoch,
+            entry.last_seq,
+            entry.last_data_offset,
+            entry.txn_first_offset,
+            entry.coordinator_epoch,
+        )
+        for producer_id, entry in state.producers.items()
+    }
+
+
+def items_of(log: UnifiedLog) -> list[Item]:
+    found: list[Item] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20).read()
+        if not data:
+            break
+        for batch in batches(data):
+            found.append(Item(batch.base_offset, batch.last_offset, data[batch.position : batch.end]))
+            offset = batch.last_offset + 1
+    return found
+
+
+def brief(items: list[Item]) -> list[tuple[int, int]]:
+    return [(item.first, item.last) for item in items]
