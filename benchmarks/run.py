@@ -1,0 +1,47 @@
+"""`make bench`: every row of every benchmark, as ratios within one run.
+
+    python benchmarks/run.py [--json] [--folder DIR] [ROW …]
+
+A row below its mark is printed like the others, with `below` behind it; the exit code is 0 either way: timing on a
+shared machine is something to read, not a gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import storage
+from rich.console import Console
+from rich.table import Table
+
+from tailrace.record import kernels
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Benchmarks as ratios within one run: five rounds, median and spread.")
+    parser.add_argument("rows", nargs="*", choices=[*storage.ROWS, []], help="only these rows")
+    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary folder otherwise")
+    args = parser.parse_args()
+    console = Console(stderr=args.json, width=130)
+    table = Table(title=f"storage engine, kernels {'compiled' if kernels.COMPILED else 'interpreted'}")
+    for column in ("row", "ours", "bare", "ratio, median (spread)", "mark", ""):
+        table.add_column(column)
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder, console.status("") as status:
+        for key in args.rows or storage.ROWS:
+            status.update(key)
+            row = storage.ROWS[key](Path(folder))
+            table.add_row(row.name, row.ours, row.bare, row.result, row.mark, "" if row.holds else "below")
+            if args.json:
+                print(json.dumps({"key": key, **asdict(row)}))
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

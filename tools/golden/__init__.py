@@ -1,0 +1,1 @@
+"""Parts of `make_golden.py`, which lets a real Kafka write the files under `tests/golden`."""
