@@ -15,10 +15,10 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-import storage
 from rich.console import Console
 from rich.table import Table
 
+import storage
 from tailrace.record import kernels
 
 

@@ -10,16 +10,17 @@ import gc
 import os
 import random
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from crc32c import crc32c
-from rows import Row, ratio_row
 
+from rows import Row, ratio_row
 from tailrace.config.log import LogConfig
 from tailrace.env.real import real_env
-from tailrace.record.batch import BatchHeader
+from tailrace.record.batch import CRC_AT, BatchHeader, crc_of
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.check import check_batch
 from tailrace.record.reader import records_of
@@ -39,6 +40,13 @@ def make_batch(records: int, value_bytes: int) -> bytearray:
     for _ in range(records):
         builder.append(now_ms, random.randbytes(16), random.randbytes(value_bytes))
     return builder.build()
+
+
+def stamp(buffer: bytearray, timestamp_ms: int) -> None:
+    """Give all records of a batch another timestamp, so that the time index grows as in real life."""
+    buffer[:8] = FROM_ZERO
+    struct.pack_into(">qq", buffer, 27, timestamp_ms, timestamp_ms)
+    struct.pack_into(">I", buffer, CRC_AT, crc_of(buffer, 0, len(buffer)))
 
 
 def batch_of_size(size: int) -> bytearray:
@@ -73,7 +81,7 @@ def append_through_log(directory: Path, buffers: list[bytearray], count: int, to
             append(sets, 0)
 
     took = timed(work)
-    assert log.log_end_offset > 0
+    assert log.log_end_offset == count * BatchHeader.at(buffers[0]).record_count
     log.abandon()
     shutil.rmtree(directory)
     os.sync()
@@ -164,11 +172,14 @@ def recovery_row(folder: Path) -> Row:
     directory = folder / "recover-0"
     log = open_log(directory)
     buffers = [batch_of_size(16384) for _ in range(64)]
+    first_ms = BatchHeader.at(buffers[0]).base_timestamp - 16384
     for n in range(16384):
         buffer = buffers[n % 64]
-        buffer[:8] = FROM_ZERO
-        log.append_as_leader([buffer], 0)
+        stamp(buffer, first_ms + n)
+        (result,) = log.append_as_leader([buffer], 0)
+        assert result.error is None
     log.abandon()
+    os.sync()
     path = next(directory.glob("*.log"))
     total_mb = path.stat().st_size / 1e6
 
@@ -195,9 +206,7 @@ def recovery_row(folder: Path) -> Row:
 
         return timed(work)
 
-    row = ratio_row(
-        "recover 16 KB batches / read and CRC", ours=ours, bare=bare, work=total_mb, unit="MB/s", mark=0.5
-    )
+    row = ratio_row("recover 16 KB batches / read and CRC", ours=ours, bare=bare, work=total_mb, unit="MB/s", mark=0.5)
     shutil.rmtree(directory)
     return row
 
@@ -308,9 +317,7 @@ def resident_mb() -> float:
 
 
 ROWS: dict[str, Callable[[Path], Row]] = {
-    "append-64k": lambda folder: append_row(
-        folder, "append 64 KB batches / bare CRC, check, write", 65536, 4000, 0.6
-    ),
+    "append-64k": lambda folder: append_row(folder, "append 64 KB batches / bare CRC, check, write", 65536, 4000, 0.6),
     "append-1k": lambda folder: append_row(folder, "append 1 KB batches / bare CRC, check, write", 1024, 100_000, 0.3),
     "append-1k-together": lambda folder: append_row(
         folder, "append 1 KB batches, 16 in a call / bare", 1024, 100_000, 0.3, together=16

@@ -41,7 +41,8 @@ class FileDump:
 
     A batch is the fields of its line plus `records`, a list of record fields. `gaps` are pairs of record offsets with
     offsets missing between them (legal where compaction has been), `trailing_bytes` what follows the last batch of a
-    log, and `index_complaints` lines about an index that disagrees with its log.
+    log, `index_complaints` lines about an index that disagrees with its log, and `passed_sanity_check` is told only
+    where that check was asked for.
     """
 
     path: Path
@@ -50,6 +51,7 @@ class FileDump:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     trailing_bytes: int = 0
     index_complaints: list[str] = field(default_factory=list)
+    passed_sanity_check: bool = False
 
     @property
     def records(self) -> list[Fields]:
@@ -100,6 +102,29 @@ def dump_log_segments(
     An index is judged against the log beside it, which therefore must be there. Names must be Kafka's (a base offset of
     20 digits and the suffix) and free of commas. The `allow_…` arguments name what is not to raise.
     """
+    dumps = _dumped(paths, *(["--deep-iteration", "--print-data-log"] if deep else []))
+    for dump in dumps.values():
+        if dump.path.suffix == ".txnindex" and len(dump.entries) * TXN_ENTRY_BYTES != dump.path.stat().st_size:
+            raise KafkaComplaintError(f"{dump.path}: {len(dump.entries)} entries are not the whole file")
+        _judge(dump, allow_gaps, allow_trailing_bytes, allow_index_complaints)
+    return dumps
+
+
+def check_indexes(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Let Kafka check offset and time indexes: as a broker does at its start, and every entry against the log.
+
+    Two runs. The first (`--index-sanity-check`) tells whether a broker would make the index anew.
+    """
+    wanted = [Path(path) for path in paths]
+    for dump in _dumped(wanted, "--index-sanity-check").values():
+        if not dump.passed_sanity_check and dump.path.stat().st_size:
+            raise KafkaComplaintError(f"{dump.path}: not said to have passed the sanity check")
+    for dump in _dumped(wanted, "--verify-index-only").values():
+        _judge(dump, False, False, False)
+
+
+def _dumped(paths: Iterable[str | os.PathLike[str]], *options: str) -> dict[Path, FileDump]:
+    """What the tool says with these options, of each of the files."""
     wanted = [Path(path) for path in paths]
     for path in wanted:
         if "," in str(path):
@@ -107,17 +132,12 @@ def dump_log_segments(
         if not path.is_file():
             raise FileNotFoundError(path)
     dumps: dict[Path, FileDump] = {}
-    options = ["--deep-iteration", "--print-data-log"] if deep else []
     for names in _joined(wanted):
         output, errors = run_tool(DUMP_TOOL, *options, "--files", names)
         dumps |= parse_dump(output, errors)
     missing = [str(path) for path in wanted if path not in dumps]
     if missing:
         raise KafkaComplaintError(f"DumpLogSegments said nothing about {', '.join(missing)}")
-    for dump in dumps.values():
-        if dump.path.suffix == ".txnindex" and len(dump.entries) * TXN_ENTRY_BYTES != dump.path.stat().st_size:
-            raise KafkaComplaintError(f"{dump.path}: {len(dump.entries)} entries are not the whole file")
-        _judge(dump, allow_gaps, allow_trailing_bytes, allow_index_complaints)
     return dumps
 
 
@@ -209,7 +229,9 @@ def _parse_line(dump: FileDump, line: str) -> None:
     trailing = _TRAILING.match(line)
     if not line or line.startswith("Log starting offset: ") or line.endswith(" is empty."):
         return
-    if line.startswith("| "):
+    if line == f"{dump.path} passed sanity check.":
+        dump.passed_sanity_check = True
+    elif line.startswith("| "):
         if not dump.batches:
             raise KafkaComplaintError(f"{dump.path}: a record before any batch: {line}")
         dump.batches[-1]["records"].append(parse_record(line))

@@ -52,6 +52,7 @@ class Rig:
         self.restarts_at: list[int] = [0]  # where an emptied log may begin
         self.log_start_asked = 0
         self.was_clean = False
+        self.ends_exactly = True  # until a gap in the offsets stands before an empty segment
         self.recovery_points = OffsetCheckpoint(self.world.disk, "/data/recovery-point-offset-checkpoint")
         self.log_starts = OffsetCheckpoint(self.world.disk, "/data/log-start-offset-checkpoint")
         self.log = self.open()
@@ -135,6 +136,18 @@ class Rig:
         assert [result.error for result in results] == [None] * len(sets)
         self.now_is(expected)
 
+    def do_follow(self, size: int, gap: int) -> None:
+        """As a follower, batches with the leader's offsets, which may leave some out."""
+        data = bytearray(self.batch(size, None))
+        offset = self.log.log_end_offset + gap
+        set_base_offset(data, 0, offset)
+        set_leader_epoch(data, 0, self.epoch)
+        self.ends_exactly &= gap == 0
+        expected = [*self.content, Item(offset, next(batches(data)).last_offset, bytes(data))]
+        self.will_be(expected)
+        self.log.append_as_follower(bytes(data))
+        self.now_is(expected)
+
     def do_epoch(self) -> None:
         self.epoch += 1
 
@@ -167,11 +180,13 @@ class Rig:
         self.log_start_asked = max(self.log_start_asked, wanted)
         self.log.increment_log_start(wanted)
 
-    def do_truncate(self, part: float) -> None:
+    def do_truncate(self, part: float, into_batch: bool = False) -> None:
         whole = [item for item in self.content if item.first >= self.log.log_start_offset]
         if not whole:
             return
-        offset = whole[int(part * (len(whole) - 1))].first
+        item = whole[int(part * (len(whole) - 1))]
+        offset = item.last if into_batch else item.first
+        self.ends_exactly &= offset == item.first
         kept = [item for item in self.content if item.last < offset]
         self.will_be(kept)
         self.promised = [item for item in self.promised if item.last < offset]
@@ -203,16 +218,18 @@ class Rig:
                 if entry.name.endswith((names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX)):
                     self.world.disk.unlink(f"{DIRECTORY}/{entry.name}")
         self.was_clean = True
-        self.log = self.open()
-        self.check_recovered()
-        assert items_of(self.log) == self.visible(self.content)
+        self.reopen_whole()
 
     def do_kill(self) -> None:
         """The process dies, the operating system lives: nothing that was appended may be missing."""
         self.world.kill()
+        self.reopen_whole()
+
+    def reopen_whole(self) -> None:
+        before = self.content
         self.log = self.open()
+        assert items_of(self.log) == self.visible(before)
         self.check_recovered()
-        assert items_of(self.log) == self.visible(self.content)
 
     # Checks
 
@@ -234,7 +251,8 @@ class Rig:
         promised = self.visible(self.promised)
         assert found[: len(promised)] == promised, f"lost: {brief(promised)} was flushed, found {brief(found)}"
         assert log.log_start_offset <= self.log_start_asked
-        assert log.log_end_offset == (found[-1].last + 1 if found else log.log_end_offset)
+        if self.ends_exactly:
+            assert log.log_end_offset == (found[-1].last + 1 if found else log.log_end_offset)
         log.check_bounds()
         for batch in batches(b"".join(item.data for item in found)):
             assert log.epochs.epoch_for_offset(max(batch.base_offset, log.log_start_offset)) == batch.leader_epoch

@@ -7,11 +7,12 @@ functions here have a fixed size for each size asked for, so that a test can pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from tailrace.config.log import LogConfig
 from tailrace.env import Env, Files, Mode
+from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicId
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker
@@ -25,6 +26,8 @@ from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.verify import Finding, verify_directory
 from tailrace.storage.warm import WarmSet
+
+T = TypeVar("T")
 
 DIRECTORY = "/data/t-0"
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -140,9 +143,7 @@ def names_in(files: Files) -> list[str]:
 
 
 def whole_directory(files: Files) -> dict[str, bytes]:
-    return {
-        entry.name: read_file(files, path(entry.name)) for entry in files.list(DIRECTORY) if not entry.is_dir
-    }
+    return {entry.name: read_file(files, path(entry.name)) for entry in files.list(DIRECTORY) if not entry.is_dir}
 
 
 def segment_names(files: Files) -> list[str]:
@@ -170,10 +171,11 @@ def content(log: UnifiedLog) -> bytes:
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, 1 << 24).read()
-        if not data:
+        whole = list(batches(data))
+        if not whole:
             break
-        found += data
-        offset = list(batches(data))[-1].next_offset
+        found += data[: whole[-1].end]
+        offset = whole[-1].next_offset
     return bytes(found)
 
 
@@ -267,6 +269,14 @@ def append(log: UnifiedLog, *sets: bytes | bytearray, epoch: int = 0, origin: Or
 
 def append_marker(log: UnifiedLog, producer: int, *, commit: bool, epoch: int = 0) -> int:
     return append(log, marker(producer, commit=commit), epoch=epoch, origin=Origin.COORDINATOR)
+
+
+def attempt(action: Callable[[], T]) -> tuple[T | None, TailraceError | None]:
+    """What the action gives, or the typed error that it ends in."""
+    try:
+        return action(), None
+    except TailraceError as error:
+        return None, error
 
 
 def fill(log: UnifiedLog, batch_counts: Sequence[int], *, size: int = 400, epoch: int = 0) -> None:

@@ -93,7 +93,9 @@ class SimLog:
 
 def real_log(directory: Path, config: LogConfig = CONFIG, warm: WarmSet | None = None, **options: Any) -> UnifiedLog:
     """On real files, jobs inline."""
-    return load(real_env(seed=0), str(directory), config, warm or WarmSet(50), LoadOptions(**options))
+    return load(
+        real_env(seed=0), str(directory), config, warm if warm is not None else WarmSet(50), LoadOptions(**options)
+    )
 
 
 def place_on(world: World, config: LogConfig = CONFIG, directory: str = DIRECTORY) -> SegmentPlace:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 UNKNOWN_POSITION = -1
+GREATEST_OFFSET = 2**63 - 2
+"""Of a record: the one after it, where a log ends, must be an int64 too."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
 

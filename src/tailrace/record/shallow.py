@@ -8,8 +8,9 @@ A log is a row of entries. All of them begin with an offset and a length, and al
            of compressed messages)
     2      a batch          its first                49            CRC-32C, from the attributes to the end
 
-`next_batch` believes only the length and the magic; `check_integrity` proves the bytes. Everything else in a
-`ShallowBatch` is what the bytes claim: a caller that acts on it has checked the CRC, or validates what it needs.
+`next_batch` believes only the length, the magic and that the last offset has a successor; `check_integrity` proves the
+bytes. Everything else in a `ShallowBatch` is what they claim: a caller that acts on it has checked the CRC, or
+validates what it needs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Final, NamedTuple
 
 from tailrace.env.files import Buffer
 from tailrace.model.errors import CorruptMessageError
+from tailrace.model.offsets import GREATEST_OFFSET
 from tailrace.record.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -128,7 +130,8 @@ class ShallowBatch(NamedTuple):
 def next_batch(buffer: Buffer, position: int, limit: int) -> ShallowBatch | None:
     """The batch at `position`, or None when it does not lie whole before `limit` (at most the buffer's length).
 
-    Raises CorruptMessageError when its length is less than its magic's minimum or the magic is unknown.
+    Raises CorruptMessageError when its length is less than its magic's minimum, the magic is unknown, or it ends at an
+    offset that no log can reach.
     """
     # Recovery asks this once per batch: one unpack, literal numbers, and no keyword arguments until something is odd.
     if limit - position >= HEADER_BYTES:
@@ -150,6 +153,9 @@ def next_batch(buffer: Buffer, position: int, limit: int) -> ShallowBatch | None
         if magic == 2 and length >= 49:
             if length > limit - position - 12:
                 return None
+            last_offset = base_offset + last_offset_delta
+            if last_offset > 0x7FFF_FFFF_FFFF_FFFE:
+                raise _beyond_offsets(position, last_offset)
             return _tuple(
                 ShallowBatch,
                 (
@@ -157,7 +163,7 @@ def next_batch(buffer: Buffer, position: int, limit: int) -> ShallowBatch | None
                     length + 12,
                     2,
                     base_offset,
-                    base_offset + last_offset_delta,
+                    last_offset,
                     max_timestamp,
                     leader_epoch,
                     attributes,
@@ -201,6 +207,8 @@ def _legacy_entry(buffer: Buffer, position: int, magic: int) -> ShallowBatch:
         offset, length, crc, _, attributes = _LEGACY_V0.unpack_from(buffer, position)
     else:
         offset, length, crc, _, attributes, timestamp = _LEGACY_V1.unpack_from(buffer, position)
+    if offset > GREATEST_OFFSET:
+        raise _beyond_offsets(position, offset)
     is_wrapper = attributes & CODEC_MASK
     return ShallowBatch(
         position=position,
@@ -218,6 +226,10 @@ def _legacy_entry(buffer: Buffer, position: int, magic: int) -> ShallowBatch:
         crc=crc,
         base_timestamp=timestamp,
     )
+
+
+def _beyond_offsets(position: int, last_offset: int) -> CorruptMessageError:
+    return CorruptMessageError(f"batch at position {position} ends at offset {last_offset}, beyond {GREATEST_OFFSET}")
 
 
 def batches(buffer: Buffer, start: int = 0, limit: int | None = None) -> Iterator[ShallowBatch]:

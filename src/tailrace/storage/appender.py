@@ -11,16 +11,18 @@ after them; sets that an earlier write took (a roll came between, or the same pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.env import Buffer
 from tailrace.model.errors import (
     InvalidRecordError,
+    OffsetOutOfRangeError,
     RecordListTooLargeError,
+    SegmentOffsetOverflowError,
     TailraceError,
     UnexpectedAppendOffsetError,
 )
-from tailrace.model.offsets import LogOffsetMetadata
+from tailrace.model.offsets import GREATEST_OFFSET, MAX_RELATIVE_OFFSET, LogOffsetMetadata
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage.append import NO_OFFSET, AppendResult, ProducerChanges, WriteGroup, examine_producers
 from tailrace.storage.append_set import analyse
@@ -28,11 +30,14 @@ from tailrace.storage.origin import Origin
 from tailrace.storage.producer_entry import CompletedTxn
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.transaction_index import AbortedTxn
+from tailrace.storage.validation import MAX_INT64
 from tailrace.storage.validator import ValidationRules, prepare_leader_set
 from tailrace.storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from tailrace.storage.unified_log import UnifiedLog
+
+_LAST_END_OFFSET: Final = GREATEST_OFFSET - MAX_RELATIVE_OFFSET  # a set has fewer records than its int32 of bytes
 
 
 class Arrival:
@@ -84,6 +89,8 @@ class Appender:
     ) -> list[AppendResult]:
         log_start = self._log.log_start_offset
         group = WriteGroup(self._local.end_offset)
+        if group.next_offset > _LAST_END_OFFSET:
+            raise OffsetOutOfRangeError(f"{self._local.place.dir} ends at {group.next_offset}: no offsets are left")
         results: list[AppendResult] = []
         for records in sets:
             if group.failure is not None:
@@ -133,6 +140,13 @@ class Appender:
         if first < self._local.end_offset:
             raise UnexpectedAppendOffsetError(
                 f"batches begin at {first}, below the end {self._local.end_offset} of {name}", first, given.last_offset
+            )
+        if given.last_offset - first > MAX_RELATIVE_OFFSET:
+            raise SegmentOffsetOverflowError(f"batches for {name} go from offset {first} to {given.last_offset}")
+        if first > self._local.end_offset:
+            # A roll to the other side of the gap moves the log end: nothing may be refused after it.
+            examine_producers(
+                self._producers, given.buffer, given.batches, LogOffsetMetadata(first), origin, guard, must_verify=False
             )
         group = WriteGroup(self._local.end_offset)
         results = [AppendResult(first, given.last_offset, -1, log_start)]
@@ -263,9 +277,9 @@ class Appender:
             self._log.failed("write a transaction index", cause)
 
     @property
-    def settled_end(self) -> int:
-        """Below it every abort is in its index: how far a flush may move the recovery point."""
-        return self._unfinished[0][1].last_offset if self._unfinished else self._local.end_offset
+    def first_unfinished(self) -> int:
+        """Offset of the first marker whose abort may be missing in its index: the recovery point must not pass it."""
+        return self._unfinished[0][1].last_offset if self._unfinished else MAX_INT64
 
     def finish_transactions(self) -> None:
         """Complete, in their order, the transactions whose markers are in the log."""

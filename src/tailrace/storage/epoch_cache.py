@@ -218,8 +218,8 @@ class LeaderEpochCache:
         self._jobs.run(f"flush {self._file.path}", partial(self._flush_in_background, state.number))
 
     def _flush_in_background(self, number: int) -> None:
-        # The directory may have been renamed or deleted since; a flush that matters is repeated by sync_now.
-        with suppress(FileNotFoundError):
+        # The directory may be gone, or the disk may fail: a flush that matters is repeated by sync_now, which says so.
+        with suppress(OSError):
             self._make_durable(number)
 
     def _write_visibly(self, state: _State) -> None:

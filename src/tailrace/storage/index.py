@@ -280,8 +280,9 @@ class SparseIndex(ABC, Generic[EntryT]):
 
     def _append(self, raw: bytes, entry: EntryT) -> None:
         """Take an entry that the subclass found to be in order."""
+        must_write = len(self._pending) >= PENDING_ENTRIES * self.ENTRY_BYTES or not self._is_preallocated
         with self._lock:
-            if len(self._pending) >= PENDING_ENTRIES * self.ENTRY_BYTES or not self._is_preallocated:
+            if must_write:
                 self._load()
                 if not self._is_preallocated:
                     self._preallocate()
@@ -289,7 +290,8 @@ class SparseIndex(ABC, Generic[EntryT]):
             self._pending += raw
             self._entries += 1
             self._last = entry
-        self._touch()
+        if must_write:  # what only waits in memory has opened nothing
+            self._touch()
 
     def _floor(self, column: Column, key: int) -> tuple[int, Buffer]:
         """Number and bytes of the last entry whose `column` is at most `key`; (−1, b"") when there is none."""

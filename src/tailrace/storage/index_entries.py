@@ -35,7 +35,8 @@ def raw_entries(file: File, entry: Struct) -> Iterator[RawEntry]:
     while True:
         raw = file.read_at(_ENTRIES_PER_READ * entry.size, position)
         whole = len(raw) - len(raw) % entry.size
-        for fields in entry.iter_unpack(memoryview(raw)[:whole]):
+        # Bytes, not a view: see `producer_snapshot.decode`.
+        for fields in entry.iter_unpack(raw[:whole]):
             if not any(fields) and not (position == 0 and entry is TIME_ENTRY):
                 return
             yield RawEntry(position, fields)

@@ -30,6 +30,7 @@ from tailrace.model.errors import (
     StorageError,
 )
 from tailrace.model.ids import TopicId
+from tailrace.model.offsets import MAX_RELATIVE_OFFSET
 from tailrace.storage import names, producer_replay
 from tailrace.storage.epoch_cache import EpochEntry, LeaderEpochCache
 from tailrace.storage.local_log import LocalLog
@@ -85,7 +86,9 @@ class _Loading:
         self._place = SegmentPlace(env, directory, config, warm)
         self._segments = LogSegments()
         self._captured: list[CapturedSnapshot] = []
+        self._proven: ProducerStateManager | None = None
         self._made_by_splits: set[int] = set()
+        self._unsplittable: set[int] = set()
         self._make_directory()
         self._epochs = LeaderEpochCache(env.files, env.jobs, directory)
         self._metadata = PartitionMetadata(env.files, directory)
@@ -103,9 +106,11 @@ class _Loading:
         log_start = max(self._options.log_start_offset, first.base_offset)
         self._epochs.truncate_from_end(end_offset)
         self._epochs.truncate_from_start(log_start)
-        if self._epochs_are_lost:
+        if self._epochs_are_damaged:
             self._epochs.sync_now()
         producers = self._producers()
+        if self._proven is not None and self._proven.map_end_offset == end_offset:
+            producers = self._proven  # built from a snapshot and every batch behind it just now
         producers.remove_stray_snapshots(self._segments.base_offsets)
         if not self._options.was_clean:
             producers.discard_torn_snapshots()
@@ -118,8 +123,10 @@ class _Loading:
             was_clean=self._options.was_clean,
             take_snapshot=self._take_snapshot,
         )
-        self._files.sync_dir(self._place.dir)
+        if producers.deleted_snapshots:
+            self._files.sync_dir(self._place.dir)
         if self._segments.active is not None:
+            self._segments.active.check_indexes_to(end_offset)
             self._segments.active.become_active()
         recovery_point = end_offset if self._options.was_clean else min(self._options.recovery_point, end_offset)
         log = UnifiedLog(
@@ -237,17 +244,26 @@ class _Loading:
     # 2: the segments
 
     def _load_epochs(self) -> None:
+        self._epochs_are_damaged = False
         try:
             self._epochs_are_lost = not self._epochs.load()
         except CorruptCheckpointError as error:
             _log.warning("%s; leader epochs are read from the batches again", error)
-            self._epochs_are_lost = True
+            self._epochs_are_lost = self._epochs_are_damaged = True
 
     def _find_overflow(self) -> None:
         """In a segment that is not looked at otherwise; the base of the next one rules it out nearly always."""
         for segment, following in pairwise(self._segments):
-            if not segment.can_hold(following.base_offset - 1) and not segment.can_hold(segment.next_offset() - 1):
-                raise _FoundOverflowError(segment)
+            try:
+                if not segment.can_hold(following.base_offset - 1) and self._overflows(segment, segment.next_offset()):
+                    raise _FoundOverflowError(segment)
+            except CorruptMessageError as damage:
+                _log.warning("%r cannot be read to its end: %s", segment, damage)
+
+    def _overflows(self, segment: LogSegment, next_offset: int) -> bool:
+        """One that cannot be split is damaged: readers will be told, and an active one is proven."""
+        is_splittable = segment.base_offset not in self._unsplittable
+        return is_splittable and next_offset - 1 > segment.base_offset + MAX_RELATIVE_OFFSET
 
     def _with_splits(self, step: Callable[[], T]) -> T:
         """Run a step again after each segment that it found to overflow has been split."""
@@ -255,6 +271,9 @@ class _Loading:
             try:
                 return step()
             except _FoundOverflowError as found:
+                base_offset = found.segment.base_offset
+                if base_offset in self._unsplittable:
+                    raise CorruptMessageError(f"{found.segment!r} spans too many offsets and cannot be split") from None
                 _log.warning("%r spans too many offsets and is split", found.segment)
                 # Recovery noted epochs up to here and begins later next time: they are read from all batches instead.
                 self._epochs_are_lost = True
@@ -262,6 +281,8 @@ class _Loading:
                 self._epochs.sync_now()
                 made = split_overflowing(self._place, self._segments, found.segment)
                 self._made_by_splits.update(segment.base_offset for segment in made)
+                if len(made) == 1:
+                    self._unsplittable.add(base_offset)
                 self._open_segments()
 
     def _open_segments(self) -> None:
@@ -336,12 +357,14 @@ class _Loading:
         if self._epochs_are_lost or not self._epochs_cover_the_start():
             self._read_epochs()
         end_offset = active.next_offset()
-        if end_offset > active.base_offset and not active.can_hold(end_offset - 1):
+        if self._overflows(active, end_offset):
             raise _FoundOverflowError(active)
         return end_offset
 
     def _ends_in_damage(self, segment: LogSegment) -> bool:
-        """Appends would stand behind bytes that no reader can pass."""
+        """Appends would stand behind bytes that no reader can pass, or have offsets that are below others."""
+        if segment.base_offset in self._unsplittable:
+            return True
         try:
             return segment.tail()[1] < segment.size
         except CorruptMessageError:
@@ -353,14 +376,18 @@ class _Loading:
         flushed = self._segments.lower(unflushed[0].base_offset)
         if flushed is not None:
             flushed.check_indexes_to(unflushed[0].base_offset)
-        producers = self._producers_at(unflushed[0].base_offset)
+        self._captured.clear()
+        self._proven = producers = self._producers_at(unflushed[0].base_offset)
         next_offset = unflushed[0].base_offset
         self._epochs.truncate_from_end(next_offset + 1)  # it may be of before a truncation; batches tell the truth
         for place, segment in enumerate(unflushed):
-            if place and not self._joins(segment, next_offset):
-                _log.warning("%r does not join the log, which ends at %d", segment, next_offset)
-                self._drop(unflushed[place:])
-                return
+            if place:
+                if not self._joins(segment, next_offset):
+                    _log.warning("%r does not join the log, which ends at %d", segment, next_offset)
+                    self._drop(unflushed[place:])
+                    return
+                producers.update_map_end_offset(segment.base_offset)
+                self._take_snapshot(producers)
             recovery = SegmentRecovery(segment, producers, self._epochs)
             try:
                 cut_bytes = recovery.prove()
@@ -369,8 +396,8 @@ class _Loading:
             if cut_bytes:
                 self._drop(unflushed[place + 1 :])  # before the cut, which takes away the reason to drop them
             recovery.finish()
-            producers.update_map_end_offset(max(producers.map_end_offset, recovery.next_offset))
             next_offset = recovery.next_offset
+            producers.update_map_end_offset(next_offset)
             if cut_bytes:
                 return
 
@@ -401,9 +428,12 @@ class _Loading:
         first = self._segments.first
         if self._options.was_clean or first is None:
             return True
-        for _, batch in first.records.headers(0):
-            place = max(batch.base_offset, self._options.log_start_offset)
-            return batch.leader_epoch < 0 or self._epochs.epoch_for_offset(place) is not None
+        try:
+            for _, batch in first.records.headers(0):
+                place = max(batch.base_offset, self._options.log_start_offset)
+                return batch.leader_epoch < 0 or self._epochs.epoch_for_offset(place) is not None
+        except CorruptMessageError:
+            pass  # durable and damaged: readers will be told, and `_read_epochs` would find nothing there
         return True
 
     def _read_epochs(self) -> None:

@@ -17,13 +17,14 @@ from typing import NamedTuple
 from tailrace.env import Buffer
 from tailrace.model.errors import OffsetOutOfRangeError, SegmentGoneError
 from tailrace.model.invariant import invariant
-from tailrace.model.offsets import LogOffsetMetadata
+from tailrace.model.offsets import LogOffsetMetadata, OffsetPosition
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage import names
 from tailrace.storage.fetch import FetchData
 from tailrace.storage.segment import LogSegment, SegmentPlace
 from tailrace.storage.segments import LogSegments
 from tailrace.storage.swap import retire
+from tailrace.storage.transaction_index import AbortedTxn
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class LocalLog:
         self.segments = segments
         self.active = active
         self.end_offset = end_offset
+        self.data_end = end_offset
+        """Behind the last batch: below the end offset where a truncation cut through a batch."""
         self.recovery_point = recovery_point
         self.last_flushed_ms = place.env.clock.now_ms()
         self._names_changed = 1
@@ -70,7 +73,7 @@ class LocalLog:
     def append(self, batches: Sequence[ShallowBatch], parts: Sequence[Buffer], total_bytes: int) -> None:
         """Write to the active segment and advance the end offset; on an error neither has happened."""
         self.active.append(batches, parts, total_bytes)
-        self.end_offset = batches[-1].last_offset + 1
+        self.end_offset = self.data_end = batches[-1].last_offset + 1
 
     # Reading
 
@@ -108,10 +111,38 @@ class LocalLog:
                 return LogOffsetMetadata(offset, segment.base_offset, found[0])
         return end._replace(offset=offset)
 
+    def aborted_in(self, found: FetchData) -> tuple[AbortedTxn, ...]:
+        """The aborted transactions that overlap the slice, from as many segments as it takes."""
+        if found.records is None:
+            return ()
+        segment = self.segments.floor(found.start.segment_base)
+        if segment is None:
+            return ()
+        last = segment.offset_index.fetch_upper_bound(
+            OffsetPosition(found.start.offset, found.start.position), found.records.size
+        )
+        following = self.segments.higher(segment.base_offset)
+        if last is not None:
+            upper_bound = last.offset
+        else:
+            upper_bound = following.base_offset if following is not None else self.end_offset
+        return self.aborted_transactions(found.start.offset, upper_bound)
+
+    def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
+        """Every aborted transaction that overlaps `start` ≤ offset < `end`."""
+        collected: list[AbortedTxn] = []
+        for segment in self.segments.covering(start):
+            aborted, is_complete = segment.txn_index.collect(start, end)
+            collected.extend(aborted)
+            if is_complete:
+                break
+        return tuple(collected)
+
     # Rolling
 
     def roll(self, at_least: int = 0) -> LogSegment:
-        """Make a new active segment at the end offset, or at `at_least` where that is greater (a gap).
+        """Make a new active segment at the end offset, or at `at_least` where that is greater (a gap), which then
+        is the end offset, as it would be after a restart.
 
         An empty active segment of the same base is made anew: a tiny index can be full while it is empty.
         """
@@ -134,6 +165,7 @@ class LocalLog:
         self.names_change()
         self.segments.add(new)
         self.active = new
+        self.end_offset = self.data_end = base
         return new
 
     def _create(self, base_offset: int) -> LogSegment:
@@ -199,7 +231,10 @@ class LocalLog:
     # Removing
 
     def truncate_to(self, offset: int) -> None:
-        """Drop everything from `offset` on, durably."""
+        """Drop everything from `offset` on, durably. CorruptMessageError when damage hides where that is."""
+        last = self.segments.floor(offset)
+        if last is not None:
+            last.place_to_cut(offset)  # damage comes up here, while nothing is gone yet
         self._truncations += 1
         dropped = [segment for segment in self.segments if segment.base_offset > offset]
         self._remove_newest_first(dropped)
@@ -211,6 +246,7 @@ class LocalLog:
         active.cut_at(offset)
         self.active = active
         self.end_offset = offset
+        self.data_end = active.next_offset()
         self.recovery_point = min(self.recovery_point, offset)
 
     def restart_at(self, offset: int) -> None:
@@ -220,7 +256,7 @@ class LocalLog:
         self.active = LogSegment.create(self.place, offset)
         self.segments.add(self.active)
         self.place.env.files.sync_dir(self.place.dir)
-        self.end_offset = offset
+        self.end_offset = self.data_end = offset
         self.recovery_point = min(self.recovery_point, offset)
 
     def _remove_newest_first(self, segments: list[LogSegment]) -> None:

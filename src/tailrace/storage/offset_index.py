@@ -12,11 +12,12 @@ from typing import ClassVar, Final
 
 from tailrace.env import Buffer
 from tailrace.model.errors import CorruptIndexError, IndexAppendError
-from tailrace.model.offsets import OffsetPosition
+from tailrace.model.offsets import MAX_RELATIVE_OFFSET, OffsetPosition
 from tailrace.storage.index import Column, SparseIndex
 
 _ENTRY: Final = struct.Struct(">ii")
 _INT32: Final = struct.Struct(">i")
+_tuple: Final = tuple.__new__  # half the time of a named tuple's own constructor
 _OFFSET: Final = Column(0, _INT32.unpack_from)
 _POSITION: Final = Column(4, _INT32.unpack_from)
 
@@ -57,7 +58,9 @@ class OffsetIndex(SparseIndex[OffsetPosition]):
     def append(self, offset: int, position: int) -> None:
         """`offset` must be greater than the last one's."""
         last = self._last or self._last_entry()
-        relative = self._relative(offset)
+        relative = offset - self._base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            self._relative(offset)
         entries = self._entries
         if entries >= self._max_entries:
             raise IndexAppendError(f"{self.path} is full with {entries} entries")
@@ -67,7 +70,7 @@ class OffsetIndex(SparseIndex[OffsetPosition]):
             raw = _ENTRY.pack(relative, position)
         except struct.error:
             raise IndexAppendError(f"position {position} in {self.path} is not an int32") from None
-        self._append(raw, OffsetPosition(offset, position))
+        self._append(raw, _tuple(OffsetPosition, (offset, position)))
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is `offset` or more."""
@@ -89,10 +92,10 @@ class OffsetIndex(SparseIndex[OffsetPosition]):
             raise CorruptIndexError(
                 f"{self.path} goes from offset {first.offset} to {last.offset}: below its base {self._base_offset}"
             )
-        if not last.position:
-            raise CorruptIndexError(f"{self.path} ends in an empty slot: it was never cut to its entries")
         if self._entries > 1 and (last.offset <= first.offset or last.position <= first.position):
             raise CorruptIndexError(f"{self.path} does not ascend: first entry {tuple(first)}, last {tuple(last)}")
+        if not last.position:
+            raise CorruptIndexError(f"{self.path} ends in an empty slot: it was never cut to its entries")
 
     def _decode(self, raw: Buffer) -> OffsetPosition:
         relative, position = _ENTRY.unpack(raw)

@@ -60,7 +60,10 @@ def decode(data: Buffer) -> list[ProducerStateEntry]:
     found_crc = crc32c(memoryview(data)[_CRC_FROM:])
     if found_crc != stated_crc:
         raise CorruptSnapshotError(f"snapshot has CRC {found_crc:08x} but states {stated_crc:08x}")
-    entries = [_entry(*fields) for fields in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :])]
+    # Bytes, not a view: CPython crashes when it collects a cycle that holds a view an iterator of struct still uses,
+    # and the traceback of an error raised in here can be part of one.
+    body = bytes(memoryview(data)[_HEADER.size :])
+    entries = [_entry(*fields) for fields in _ENTRY.iter_unpack(body)]
     _check_distinct("producer id", [entry.producer_id for entry in entries])
     _check_distinct(
         "first offset of a transaction", [e.txn_first_offset for e in entries if e.txn_first_offset is not None]
@@ -82,7 +85,10 @@ def read(files: Files, path: str) -> list[ProducerStateEntry]:
 
 
 def write(files: Files, path: str, data: bytes, sync: bool) -> None:
-    """Write what `encode` made to a file of its own. With `sync` its bytes are on disk afterwards; its name only once the directory is synced."""
+    """Write what `encode` made to a file of its own.
+
+    With `sync` its bytes are on disk afterwards; its name only once the directory is synced.
+    """
     file = files.open(path, Mode.REPLACE)
     try:
         write_fully(file, [data], 0)

@@ -71,6 +71,8 @@ class ProducerStateManager:
         self._snapshots: list[int] = self._list_snapshots()  # ascending
         self._map_end_offset = 0
         self._last_snapshot_offset = 0
+        self.deleted_snapshots = 0
+        """How many went so far: they may come back until the directory is synced."""
 
     def move_to(self, dir: str) -> None:  # noqa: A002
         """The log's directory has been renamed."""
@@ -349,6 +351,7 @@ class ProducerStateManager:
         except FileNotFoundError:
             _log.info("producer snapshot %d of %s was gone already", offset, self._log_name)
         self._snapshots.remove(offset)
+        self.deleted_snapshots += 1
 
     def _path_of(self, offset: int) -> str:
         return names.join(self.dir, names.snapshot_name(offset))

@@ -8,6 +8,7 @@ The owner of the log appends, cuts and renames; any thread may call `translate` 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,7 @@ from tailrace.model.errors import (
     IndexAppendError,
     SegmentGoneError,
     SegmentOffsetOverflowError,
+    TailraceError,
 )
 from tailrace.model.ids import NO_TIMESTAMP
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata, TimestampOffset
@@ -61,6 +63,7 @@ class LogSegment:
         "_indexes_are_checked",
         "_largest",
         "_largest_found",
+        "_mending",
         "_place",
         "base_offset",
         "created_ms",
@@ -93,6 +96,7 @@ class LogSegment:
         self._largest: TimestampOffset | None = None
         self._largest_found: tuple[tuple[int, int], TimestampOffset] | None = None
         self._first_timestamp: int | None = None
+        self._mending = threading.Lock()  # two readers may find the same damage
         self._indexes_are_checked = False
 
     @classmethod
@@ -187,7 +191,7 @@ class LogSegment:
         try:
             records.append(parts, total_bytes)
             self.index(batches, position)
-        except OSError:
+        except (OSError, TailraceError):
             self._undo_append(position, batches[0].last_offset)
             raise
         if position == 0:
@@ -198,19 +202,25 @@ class LogSegment:
         largest = self._largest
         if largest is None:
             self._largest = largest = self.largest
+        largest_timestamp, offset_of_largest = largest
         since = self._bytes_since_index_entry
         interval = self._place.config.index_interval_bytes
-        for batch in batches:
-            if batch.max_timestamp > largest.timestamp:
-                self._largest = largest = TimestampOffset(batch.max_timestamp, batch.last_offset)
-            # A full index takes no more: the next append rolls, and a longer way to scan is all that this one costs.
-            if since > interval and not (self.offset_index.is_full or self.time_index.is_full):
-                self.offset_index.append(batch.last_offset, position)
-                self.time_index.maybe_append(largest.timestamp, largest.offset)
-                since = 0
-            since += batch.size
-            position += batch.size
-        self._bytes_since_index_entry = since
+        offset_index, time_index = self.offset_index, self.time_index
+        try:
+            for batch in batches:
+                if batch.max_timestamp > largest_timestamp:
+                    largest_timestamp, offset_of_largest = batch.max_timestamp, batch.last_offset
+                # A full index takes no more: the next append rolls, and a longer scan is all that this one costs.
+                if since > interval and not (offset_index.is_full or time_index.is_full):
+                    offset_index.append(batch.last_offset, position)
+                    time_index.maybe_append(largest_timestamp, offset_of_largest)
+                    since = 0
+                since += batch.size
+                position += batch.size
+        finally:
+            self._bytes_since_index_entry = since
+            if largest_timestamp != largest.timestamp:
+                self._largest = TimestampOffset(largest_timestamp, offset_of_largest)
 
     def _undo_append(self, position: int, first_offset: int) -> None:
         self.records.has_waste = True  # until the cut has succeeded, whatever fails before it
@@ -271,7 +281,7 @@ class LogSegment:
         return self.tail()[0]
 
     def tail(self) -> tuple[int, int]:
-        """The offset after the last whole batch, and the position behind it."""
+        """The offset after the last whole batch, and the position behind it. CorruptMessageError for a damaged end."""
         try:
             self._check_indexes()
             return self._tail(self.offset_index.last_position)
@@ -286,16 +296,24 @@ class LogSegment:
     def _tail(self, indexed_position: int) -> tuple[int, int]:
         following, end = self.base_offset, indexed_position
         for position, batch in self.records.headers(indexed_position):
+            if batch.last_offset < following:
+                raise CorruptMessageError(f"{self!r} goes from offset {following} back to {batch.last_offset}")
             following, end = batch.next_offset, position + batch.size
         if 0 < end == indexed_position:
             raise CorruptIndexError(f"{self.offset_index.path} points at no whole batch of {self.records.path}")
         return following, end
 
+    def place_to_cut(self, offset: int) -> int:
+        """Where the batches end that lie below `offset`; CorruptMessageError when damage hides that.
+
+        A torn end is not kept: it would hide what is appended behind it.
+        """
+        found = self.translate(offset)
+        return self.tail()[1] if found is None else found[0]
+
     def cut_at(self, offset: int) -> int:
         """Drop every batch that holds `offset` or more, durably; returns how many bytes went."""
-        found = self.translate(offset)
-        size = self.records.size
-        position = size if found is None else found[0]
+        position, size = self.place_to_cut(offset), self.records.size
         self._forget_from(offset)
         self.offset_index.preallocate()
         self.time_index.preallocate()
@@ -328,10 +346,11 @@ class LogSegment:
         return largest
 
     def check_indexes_to(self, end: int) -> None:
-        """Make sure that no index speaks of offsets from `end` on, where the next segment begins; else rebuild both.
+        """Make sure that no index speaks of offsets from `end` on, where the segment ends; else rebuild both.
 
         For the segment just below the recovery point: its data is durable, but a final trim of its indexes, or
-        what a truncation took from them, may have been lost with the power.
+        what a truncation took from them, may have been lost with the power. And for one that takes appends: it
+        could not enter them behind an entry that is greater.
         """
         try:
             self._check_indexes()
@@ -345,13 +364,16 @@ class LogSegment:
         if not self._indexes_are_checked:
             self.offset_index.sanity_check(self.records.size)
             self.time_index.sanity_check()
+            if self.offset_index.entries and not self.time_index.entries and self.first_timestamp >= 0:
+                raise CorruptIndexError(f"{self.time_index.path} is empty, although {self.records.path} has timestamps")
             self._indexes_are_checked = True
 
     def mend_indexes(self, cuts: int) -> None:
         """Rebuild indexes that contradict the data; SegmentGoneError when a cut since `cuts` explains it."""
-        if self.records.cuts != cuts:
-            raise SegmentGoneError(f"{self.records.path} was truncated while it was searched") from None
-        self.rebuild_indexes()
+        with self._mending:
+            if self.records.cuts != cuts:
+                raise SegmentGoneError(f"{self.records.path} was truncated while it was searched") from None
+            self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
         """Make both sparse indexes anew from the headers, as far as these are sound.

@@ -12,7 +12,8 @@ from typing import Final
 from crc32c import crc32c
 
 from tailrace.model.errors import CorruptMessageError, InvalidDataError, SegmentOffsetOverflowError
-from tailrace.record.batch import ATTRIBUTES_AT, MAGIC_V2, crc_of
+from tailrace.model.offsets import MAX_RELATIVE_OFFSET
+from tailrace.record.batch import ATTRIBUTES_AT, MAGIC_V2
 from tailrace.record.shallow import ShallowBatch, check_integrity, next_batch
 from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.producer_replay import marker_of, replay_batch
@@ -34,6 +35,7 @@ class SegmentRecovery:
         self._epochs = epochs
         self._latest_epoch = -1 if epochs.latest_epoch is None else epochs.latest_epoch
         self._proven_bytes = 0
+        self._greatest_offset = segment.base_offset + MAX_RELATIVE_OFFSET
         self.next_offset = segment.base_offset
         """After the last good batch."""
         self.reason = ""
@@ -70,22 +72,31 @@ class SegmentRecovery:
         while self._proven_bytes < size:
             start = self._proven_bytes
             filled = file.read_into(chunk[: min(len(chunk), size - start)], start)
-            at = 0
-            batch = next_batch(chunk, 0, filled)
-            while batch is not None:
-                if batch.magic != MAGIC_V2:
-                    check_integrity(chunk, batch)
-                elif crc_of(chunk, at, batch.size) != batch.crc:
-                    raise CorruptMessageError(f"the batch at position {start + at} does not have its CRC")
-                self._take(batch, chunk)
-                at += batch.size
-                self._proven_bytes = start + at
-                batch = next_batch(chunk, at, filled)
-            if at == 0:
+            proven: list[ShallowBatch] = []
+            try:
+                self._prove_chunk(chunk, filled, proven)
+            finally:
+                self._segment.index(proven, start)
+            if not proven:
                 batch = next_batch(chunk, 0, size - start) if filled < size - start else None
                 if batch is None:
                     return
                 self._prove_large(batch)
+
+    def _prove_chunk(self, chunk: memoryview, filled: int, proven: list[ShallowBatch]) -> None:
+        start, at = self._proven_bytes, 0
+        batch = next_batch(chunk, 0, filled)
+        while batch is not None:
+            size = batch.size
+            if batch.magic != MAGIC_V2:
+                check_integrity(chunk, batch)
+            elif crc32c(chunk[at + ATTRIBUTES_AT : at + size]) != batch.crc:
+                raise CorruptMessageError(f"the batch at position {start + at} does not have its CRC")
+            self._take(batch, chunk)
+            proven.append(batch)
+            at += size
+            self._proven_bytes = start + at
+            batch = next_batch(chunk, at, filled)
 
     def _prove_large(self, batch: ShallowBatch) -> None:
         """A batch longer than a chunk: its CRC is computed piece by piece, whatever length it states."""
@@ -103,24 +114,23 @@ class SegmentRecovery:
             whole = records.read(start, batch.size)
             check_integrity(whole, batch)
             self._take(batch, whole)
+        self._segment.index((batch,), start)
         self._proven_bytes = start + batch.size
 
     def _take(self, batch: ShallowBatch, buffer: bytes | memoryview) -> None:
-        """A proven batch: into the indexes, epochs and producer state."""
-        segment = self._segment
-        first_offset = batch.base_offset if batch.magic == MAGIC_V2 else batch.last_offset
-        if first_offset < self.next_offset or batch.last_offset < first_offset:
+        """A batch with the right CRC: does it go on from the one before? Then into epochs and producer state."""
+        last_offset = batch.last_offset
+        first_offset = batch.base_offset if batch.magic == MAGIC_V2 else last_offset
+        if first_offset < self.next_offset or last_offset < first_offset:
             raise CorruptMessageError(f"a batch of offset {first_offset} stands where {self.next_offset} is next")
-        if not segment.can_hold(batch.last_offset):
-            raise SegmentOffsetOverflowError(f"offset {batch.last_offset} is too far from the base of {segment!r}")
-        segment.index((batch,), self._proven_bytes)
-        self.next_offset = batch.last_offset + 1
+        if last_offset > self._greatest_offset:
+            raise SegmentOffsetOverflowError(f"offset {last_offset} is too far from the base of {self._segment!r}")
+        self.next_offset = last_offset + 1
         if batch.leader_epoch > self._latest_epoch:
             self._epochs.assign(batch.leader_epoch, batch.base_offset)
             self._latest_epoch = batch.leader_epoch
         if batch.producer_id > -1:
             self._replay(batch, buffer)
-        self._producers.update_map_end_offset(self.next_offset)
 
     def _replay(self, batch: ShallowBatch, buffer: bytes | memoryview) -> None:
         marker = marker_of(buffer, batch) if batch.is_control else None

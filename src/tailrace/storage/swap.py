@@ -58,8 +58,13 @@ def replace_segments(
         for segment in old:
             segment.delete()
 
+    def left(error: Exception) -> None:
+        if not isinstance(error, OSError):
+            raise error
+        _log.error("%s: replaced segments' files stay until the next load: %s", place.dir, error)
+
     jobs = place.env.jobs
-    jobs.later("delete-file", place.config.file_delete_delay_ms, lambda: jobs.run("delete-file", unlink))
+    jobs.later("delete-file", place.config.file_delete_delay_ms, lambda: jobs.run("delete-file", unlink, failed=left))
 
 
 def retire(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:

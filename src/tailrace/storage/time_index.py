@@ -14,10 +14,11 @@ from typing import ClassVar, Final
 from tailrace.env import Buffer
 from tailrace.model.errors import CorruptIndexError, IndexAppendError
 from tailrace.model.ids import NO_TIMESTAMP
-from tailrace.model.offsets import TimestampOffset
+from tailrace.model.offsets import MAX_RELATIVE_OFFSET, TimestampOffset
 from tailrace.storage.index import Column, SparseIndex
 
 _ENTRY: Final = struct.Struct(">qi")
+_tuple: Final = tuple.__new__  # half the time of a named tuple's own constructor
 _TIMESTAMP: Final = Column(0, struct.Struct(">q").unpack_from)
 _OFFSET: Final = Column(8, struct.Struct(">i").unpack_from)
 
@@ -69,12 +70,14 @@ class TimeIndex(SparseIndex[TimestampOffset]):
                 raise IndexAppendError(f"timestamp {timestamp} is lower than the last one, {last[0]}, of {self.path}")
         if timestamp <= last[0]:
             return
-        relative = self._relative(offset)
+        relative = offset - self._base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            self._relative(offset)
         try:
             raw = _ENTRY.pack(timestamp, relative)
         except struct.error:
             raise IndexAppendError(f"timestamp {timestamp} for {self.path} is not an int64") from None
-        self._append(raw, TimestampOffset(timestamp, offset))
+        self._append(raw, _tuple(TimestampOffset, (timestamp, offset)))
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is `offset` or more."""
@@ -85,10 +88,10 @@ class TimeIndex(SparseIndex[TimestampOffset]):
             raise CorruptIndexError(
                 f"{self.path} goes from offset {first.offset} to {last.offset}: below its base {self._base_offset}"
             )
-        if last == (0, self._base_offset):
-            raise CorruptIndexError(f"{self.path} ends in an empty slot: it was never cut to its entries")
         if self._entries > 1 and (last.timestamp <= first.timestamp or last.offset < first.offset):
             raise CorruptIndexError(f"{self.path} does not ascend: first entry {tuple(first)}, last {tuple(last)}")
+        if last == (0, self._base_offset):
+            raise CorruptIndexError(f"{self.path} ends in an empty slot: it was never cut to its entries")
 
     def _decode(self, raw: Buffer) -> TimestampOffset:
         timestamp, relative = _ENTRY.unpack(raw)

@@ -138,7 +138,7 @@ class TransactionIndex:
                     f"{self._path}: {aborted} does not come after offset {previous} "
                     f"(base of the segment is {self._base_offset})"
                 )
-            if not 0 <= aborted.first_offset <= aborted.last_offset:
+            if not 0 <= aborted.first_offset < aborted.last_offset:
                 raise CorruptIndexError(f"{self._path}: {aborted} does not end after its beginning")
             previous = aborted.last_offset
 
@@ -216,7 +216,8 @@ class TransactionIndex:
 
     def _decode(self, raw: bytes) -> Iterator[AbortedTxn]:
         whole = len(raw) - len(raw) % _ENTRY.size  # fewer than asked for when the owner cuts the file meanwhile
-        for version, *fields in _ENTRY.iter_unpack(memoryview(raw)[:whole]):
+        # Bytes, not a view: see `producer_snapshot.decode`.
+        for version, *fields in _ENTRY.iter_unpack(raw[:whole]):
             if version != _VERSION:
                 raise CorruptIndexError(f"{self._path} has an entry of the unknown version {version}")
             yield AbortedTxn(*fields)

@@ -13,21 +13,29 @@ a truncation, and whoever persists the log start before the files below it are g
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from tailrace.config.log import LogConfig
-from tailrace.env import Buffer, Mode
-from tailrace.model.errors import InconsistentTopicIdError, OffsetOutOfRangeError, SegmentGoneError, StorageError
+from tailrace.env import Buffer
+from tailrace.model.errors import (
+    InconsistentTopicIdError,
+    InvalidDataError,
+    OffsetOutOfRangeError,
+    SegmentGoneError,
+    StorageError,
+)
 from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
 from tailrace.model.invariant import invariant
-from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata, OffsetPosition
+from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata
 from tailrace.storage import offset_lookup, producer_replay
 from tailrace.storage.append import AppendResult
 from tailrace.storage.appender import Appender
 from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.fetch import FetchData, Isolation
+from tailrace.storage.flusher import Flusher
 from tailrace.storage.local_log import LocalLog
 from tailrace.storage.offset_lookup import FoundOffset
 from tailrace.storage.origin import Origin
@@ -69,12 +77,10 @@ class UnifiedLog:
         """Counted when a truncation is through: a reader who began before cannot tell its bound from the new end."""
         self._first_unstable: LogOffsetMetadata | None = None
         self._failure: StorageError | None = None
-        self._is_closed = False
         self.config = local.place.config
         self.use_config(self.config)
         self.topic_id = topic_id
-        self._unsynced_snapshots: list[str] = []
-        self._captured: list[CapturedSnapshot] = list(captured)
+        self._flusher = Flusher(local, producers, epochs, self._flush_trouble, captured)
         self._appender = Appender(self, verifies_transactions=verifies_transactions)
         self.refresh_first_unstable()
 
@@ -262,6 +268,10 @@ class UnifiedLog:
             if not is_undone:
                 self._failure = error
             raise error from cause
+        except InvalidDataError as damage:
+            if not is_undone:
+                self._failure = StorageError(f"{doing} in {self.dir}", OSError(errno.EIO, str(damage)))
+            raise
 
     def _check_writable(self) -> None:
         if self._failure is not None:
@@ -289,7 +299,7 @@ class UnifiedLog:
         try:
             found = self.local.read(offset, max_bytes, self._bound(isolation), min_one_message)
             if isolation is Isolation.TXN_COMMITTED:
-                found = found._replace(aborted=self._aborted_in(found))
+                found = found._replace(aborted=self.local.aborted_in(found))
         except OSError as cause:
             raise StorageError(f"read {self.dir} at offset {offset}", cause) from cause
         if self._truncations_settled != settled:
@@ -305,32 +315,9 @@ class UnifiedLog:
             return high_watermark
         return first_unstable if first_unstable.offset < high_watermark.offset else high_watermark
 
-    def _aborted_in(self, found: FetchData) -> tuple[AbortedTxn, ...]:
-        """The aborted transactions that overlap the slice, from as many segments as it takes."""
-        if found.records is None:
-            return ()
-        segment = self.local.segments.floor(found.start.segment_base)
-        if segment is None:
-            return ()
-        last = segment.offset_index.fetch_upper_bound(
-            OffsetPosition(found.start.offset, found.start.position), found.records.size
-        )
-        following = self.local.segments.higher(segment.base_offset)
-        if last is not None:
-            upper_bound = last.offset
-        else:
-            upper_bound = following.base_offset if following is not None else self.local.end_offset
-        return self.aborted_transactions(found.start.offset, upper_bound)
-
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         """Every aborted transaction that overlaps `start` ≤ offset < `end`."""
-        collected: list[AbortedTxn] = []
-        for segment in self.local.segments.covering(start):
-            aborted, is_complete = segment.txn_index.collect(start, end)
-            collected.extend(aborted)
-            if is_complete:
-                break
-        return tuple(collected)
+        return self.local.aborted_transactions(start, end)
 
     def offset_by_time(self, timestamp: int) -> FoundOffset | None:
         """The first record at or after `timestamp`, or one of the special places of `offset_lookup`."""
@@ -370,9 +357,14 @@ class UnifiedLog:
 
     def _roll(self, at_least: int) -> LogSegment:
         self._appender.finish_transactions()  # the snapshot takes them for ended
+        base = max(at_least, self.local.end_offset)
+        if base > self.local.data_end and not self.config.compacts:
+            # The next load would take the gap for a loss, unless a snapshot stands behind it. This blocks, and is rare.
+            self.producers.update_map_end_offset(base)
+            self._flusher.finish_now()
         new = self.local.roll(at_least)
         self.producers.update_map_end_offset(new.base_offset)
-        self.capture_snapshot(self.producers)
+        self._flusher.capture(self.producers)
         if self._high_watermark.offset >= self.local.end_offset:
             self._set_high_watermark(self.local.end)
         self.flush(new.base_offset)
@@ -385,64 +377,15 @@ class UnifiedLog:
     def flush(self, offset: int | None = None, done: Callable[[], None] | None = None) -> None:
         """Start an fsync of everything below `offset` (the log end); `done` is called on the owner's thread after it.
 
-        Epochs and producer snapshots are synced with the segments, the directory last; then the recovery point moves,
-        and snapshots that waited for it are written.
-        A failed fsync may have lost bytes that later ones would not report: the log refuses writes from then on.
+        See `flusher` for what is synced, in which order, and what a failure means.
         """
-        wanted = self._appender.settled_end
-        work = self.local.flush_work(wanted if offset is None else min(offset, wanted))
-        if work is None:
-            if done is not None:
-                done()
-            return
-        snapshots, self._unsynced_snapshots = self._unsynced_snapshots, []
+        wanted = self.local.end_offset if offset is None else offset
+        self._flusher.start(min(wanted, self._appender.first_unfinished), done)
 
-        def run() -> None:
-            self.epochs.sync_now()
-            self._sync_snapshots(snapshots)
-            work.run()
-
-        def finish(_: None) -> None:
-            self.local.flushed(work)
-            try:
-                self._store_snapshots()
-            except OSError as cause:
-                self.failed("write a producer snapshot", cause)  # without it a recovery reads one segment more
-            if done is not None:
-                done()
-
-        def fail(error: Exception) -> None:
-            if isinstance(error, SegmentGoneError) and self._is_closed:
-                return
-            if not isinstance(error, OSError):
-                raise error
-            self.failed("flush", error)
-            self._failure = self._failure or StorageError(f"flush in {self.dir}", error)
-
-        self._env.jobs.run("flush-log", run, finish, fail)
-
-    def capture_snapshot(self, producers: ProducerStateManager) -> None:
-        """Keep the state of now for a snapshot, to be written once the log below it is durable.
-
-        So a snapshot on disk proves that nothing before it was lost when power failed, which `loader` relies on.
-        """
-        captured = producers.capture_snapshot()
-        if captured is not None:
-            self._captured.append(captured)
-
-    def _store_snapshots(self) -> None:
-        durable = [captured for captured in self._captured if captured.offset <= self.local.recovery_point]
-        for captured in durable:
-            path = self.producers.store_snapshot(captured)
-            self._captured.remove(captured)
-            if path is not None:
-                self._unsynced_snapshots.append(path)
-                self.local.names_change()
-
-    def _sync_snapshots(self, paths: list[str]) -> None:
-        for path in paths:
-            if self._env.files.exists(path):
-                self._env.files.open(path, Mode.WRITE).sync()
+    def _flush_trouble(self, doing: str, cause: OSError, *, is_fatal: bool) -> None:
+        error = self.failed(doing, cause)
+        if is_fatal:
+            self._failure = self._failure or error
 
     # Truncating
 
@@ -490,7 +433,7 @@ class UnifiedLog:
     def _settle(self, end: int) -> None:
         """After a cut: rebuild producers up to the new end, and bring the high watermark under it."""
         self._appender.forget_unfinished()
-        self._captured.clear()
+        self._flusher.forget_captured()
         producer_replay.rebuild(
             self.producers,
             self.local.segments,
@@ -498,7 +441,7 @@ class UnifiedLog:
             end,
             self._env.clock.now_ms(),
             was_clean=False,
-            take_snapshot=self.capture_snapshot,
+            take_snapshot=self._flusher.capture,
         )
         # Snapshots of what was cut off are unlinked now; they must not come back beside other data.
         self._env.files.sync_dir(self.dir)
@@ -521,24 +464,18 @@ class UnifiedLog:
         self._do("close", self._close)
 
     def _close(self) -> None:
+        if self._flusher.sync_error is not None:
+            self._failure = StorageError(f"flush in {self.dir}", self._flusher.sync_error)
         if self._failure is None:
             self._write_topic_id()
             self._appender.finish_transactions()
             self.local.finish()
-            self._sync_snapshots(self._unsynced_snapshots)
-            self.epochs.sync_now()
-            work = self.local.flush_work(self.local.end_offset, force=True)
-            invariant(work is not None, "a forced flush has work")
-            assert work is not None
-            work.run()
-            self.local.flushed(work)
-            self.producers.take_snapshot(sync=True)
-            self._env.files.sync_dir(self.dir)
+            self._flusher.finish_now()
         self.abandon()
         if self._failure is not None:
             raise self._failure
 
     def abandon(self) -> None:
         """Let go of every handle and write nothing: the directory has failed or is being removed."""
-        self._is_closed = True
+        self._flusher.is_ended = True
         self.local.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import kafka_tools
 import pytest
-from kafka_tools import KafkaComplaintError, dump_log_segments, parse_dump, parse_fields, parse_record
+from kafka_tools import KafkaComplaintError, check_indexes, dump_log_segments, parse_dump, parse_fields, parse_record
 
 DUMPS = Path(__file__).with_name("dumps")
 LOGS = Path("/logs")
@@ -227,6 +227,38 @@ def test_a_transaction_index_with_a_cut_entry_raises(monkeypatch: pytest.MonkeyP
     fake_tool(monkeypatch, f"Dumping {file}\n{entry}\n")
     with pytest.raises(KafkaComplaintError, match="not the whole file"):
         dump_log_segments([file])
+
+
+def index_checks(monkeypatch: pytest.MonkeyPatch, sanity: str, verify: tuple[str, str]) -> list[str]:
+    """A tool that answers so to the two checks; the options it was run with."""
+    runs: list[str] = []
+
+    def run(tool: str, option: str, *arguments: str) -> tuple[str, str]:
+        runs.append(option)
+        return (sanity, "") if option == "--index-sanity-check" else verify
+
+    monkeypatch.setattr(kafka_tools, "run_tool", run)
+    return runs
+
+
+def test_indexes_are_checked_in_both_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    full, empty = tmp_path / "00000000000000000000.index", tmp_path / "00000000000000000007.index"
+    full.write_bytes(bytes(8))
+    empty.touch()
+    named = f"Dumping {full}\nDumping {empty}\n"
+    sane = f"Dumping {full}\n{full} passed sanity check.\nDumping {empty}\n{empty} is empty.\n"
+    runs = index_checks(monkeypatch, sane, (named, ""))
+    check_indexes([full, empty])
+    assert runs == ["--index-sanity-check", "--verify-index-only"]
+    index_checks(monkeypatch, named, (named, ""))
+    with pytest.raises(KafkaComplaintError, match="sanity check"):
+        check_indexes([full, empty])
+    index_checks(monkeypatch, sane, (named, f"Mismatches in :{full}\n  Index offset: 9, log offset: 8\n"))
+    with pytest.raises(KafkaComplaintError, match="Mismatches"):
+        check_indexes([full, empty])
+    index_checks(monkeypatch, sane, (f"Dumping {full}\n", ""))
+    with pytest.raises(KafkaComplaintError, match="said nothing"):
+        check_indexes([full, empty])
 
 
 def test_many_files_go_in_several_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,67 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
+from golden_logs import WAYS, contents, open_golden
 
 from golden.corpus import Golden, case_names, load
-from tailrace.config.log import LogConfig
-from tailrace.env.real import real_env
-from tailrace.storage import loader, offset_lookup
+from tailrace.storage import offset_lookup
 from tailrace.storage.fetch import Isolation
-from tailrace.storage.loader import LoadOptions
 from tailrace.storage.offset_lookup import FoundOffset
 from tailrace.storage.unified_log import UnifiedLog
-from tailrace.storage.warm import WarmSet
-
-Damage = Callable[[Path], None]
-Open = Callable[[Golden], UnifiedLog]
-
-
-def settings(golden: Golden) -> LogConfig:
-    given = golden.expected["topic_settings"]
-    return LogConfig(
-        cleanup_policy=(given.get("cleanup.policy", "delete"),),
-        segment_bytes=int(given.get("internal.segment.bytes", 1 << 30)),
-        segment_index_bytes=int(given["segment.index.bytes"]),
-        index_interval_bytes=int(given["index.interval.bytes"]),
-        segment_ms=int(given["segment.ms"]),
-    )
-
-
-def as_kafka_left_it(golden: Golden) -> LoadOptions:
-    checkpoints = golden.expected["checkpoints"]
-    return LoadOptions(
-        recovery_point=checkpoints["recovery-point-offset-checkpoint"],
-        log_start_offset=checkpoints["log-start-offset-checkpoint"] or 0,
-        was_clean=not golden.was_killed,
-    )
-
-
-def without_any_checkpoint(golden: Golden) -> LoadOptions:
-    return LoadOptions(log_start_offset=golden.expected["checkpoints"]["log-start-offset-checkpoint"] or 0)
-
-
-def nothing(folder: Path) -> None:
-    pass
-
-
-def lose(*suffixes: str) -> Damage:
-    def damage(folder: Path) -> None:
-        for file in folder.iterdir():
-            if file.suffix in suffixes:
-                file.unlink()
-
-    return damage
-
-
-WAYS = {
-    "as Kafka left it": (nothing, as_kafka_left_it),
-    "without offset and time indexes": (lose(".index", ".timeindex"), as_kafka_left_it),
-    "recovered whole": (lose(".index", ".timeindex", ".txnindex", ".snapshot"), without_any_checkpoint),
-}
 
 
 @pytest.fixture(params=case_names())
@@ -71,17 +21,13 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return load(request.param)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=WAYS, ids=lambda way: way.name)
 def log(request: pytest.FixtureRequest, golden: Golden, tmp_path: Path) -> UnifiedLog:
-    damage, options = WAYS[request.param]
-    folder = golden.copy_to(tmp_path)
-    damage(folder)
-    return opened(golden, folder, options(golden))
+    return led(golden, open_golden(golden, golden.copy_to(tmp_path), request.param))
 
 
-def opened(golden: Golden, folder: Path, options: LoadOptions) -> UnifiedLog:
-    log = loader.load(real_env(), str(folder), settings(golden), WarmSet(99), options)
-    # What becoming the leader of a single replica does: its epoch begins at the log's end, and all of it is replicated.
+def led(golden: Golden, log: UnifiedLog) -> UnifiedLog:
+    """What becoming the leader of a single replica does: its epoch begins at the end, and all of it is replicated."""
     log.epochs.assign(golden.expected["answers"]["latest"][2], log.log_end_offset)
     log.update_high_watermark(log.log_end_offset)
     return log
@@ -131,15 +77,11 @@ def test_reads(golden: Golden, log: UnifiedLog) -> None:
 def test_opening_and_closing_leaves_every_byte_as_it_was(name: str, tmp_path: Path) -> None:
     golden = load(name)
     folder = golden.copy_to(tmp_path)
-    opened(golden, folder, as_kafka_left_it(golden)).close()
+    led(golden, open_golden(golden, folder)).close()
     wanted = contents(golden.folder)
     for name in stray_snapshots(wanted):
         del wanted[name]
     assert contents(folder) == wanted
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def stray_snapshots(names: Collection[str]) -> list[str]:

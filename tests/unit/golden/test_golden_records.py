@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from kafka_view import CODECS, Fields, batch_fields, check_record, without_records
 
 from golden.corpus import Golden, case_names, load
 from tailrace.record.batch import HEADER_BYTES, BatchHeader
 from tailrace.record.builder import BatchBuilder, empty_batch
-from tailrace.record.control import ABORT, COMMIT, read_control
-from tailrace.record.reader import Record, application_records, records_of
+from tailrace.record.reader import application_records, records_of
 from tailrace.record.shallow import ShallowBatch, batches, check_integrity
-
-CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-TIMESTAMP_TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
-MARKERS = {"ABORT": ABORT, "COMMIT": COMMIT}
-
-Fields = dict[str, Any]
 
 
 def logs(golden: Golden) -> Iterator[tuple[bytes, list[Fields]]]:
@@ -34,62 +26,6 @@ def pairs(golden: Golden) -> Iterator[tuple[bytes, ShallowBatch, Fields]]:
             yield data, batch, wanted
 
 
-def as_kafka_prints(batch: ShallowBatch) -> Fields:
-    codecs = {number: name for name, number in CODECS.items()}
-    timestamp_types = {number: name for name, number in TIMESTAMP_TYPES.items()}
-    seen: Fields = {"offset": batch.last_offset}
-    if batch.is_v2:
-        seen = {
-            "baseOffset": batch.base_offset,
-            "lastOffset": batch.last_offset,
-            "count": batch.record_count,
-            "baseSequence": batch.base_sequence,
-            "lastSequence": batch.last_sequence,
-            "producerId": batch.producer_id,
-            "producerEpoch": batch.producer_epoch,
-            "partitionLeaderEpoch": batch.leader_epoch,
-            "isTransactional": batch.is_transactional,
-            "isControl": batch.is_control,
-            "deleteHorizonMs": batch.delete_horizon_ms,
-        }
-    return seen | {
-        "position": batch.position,
-        "timestampType": timestamp_types[batch.timestamp_type],
-        "maxTimestamp": batch.max_timestamp,
-        "size": batch.size,
-        "magic": batch.magic,
-        "compresscodec": codecs[batch.codec],
-        "crc": batch.crc,
-        "isvalid": True,
-    }
-
-
-def check_record(record: Record, wanted: Fields, is_control: bool, case: str) -> None:
-    where = f"{case}, offset {wanted['offset']}"
-    assert record.offset == wanted["offset"], where
-    assert record.timestamp == wanted["timestamp"], where
-    assert record.timestamp_type == TIMESTAMP_TYPES[wanted["timestampType"]], where
-    assert (-1 if record.key is None else len(record.key)) == wanted["keySize"], where
-    assert (-1 if record.value is None else len(record.value)) == wanted["valueSize"], where
-    assert record.sequence == wanted.get("sequence", -1), where
-    assert [name for name, _ in record.headers] == wanted.get("headerKeys", []), where
-    if is_control:
-        control = read_control(record)
-        assert control.type == MARKERS[wanted["endTxnMarker"]], where
-        assert control.coordinator_epoch == wanted["coordinatorEpoch"], where
-        return
-    assert text(record.key) == wanted.get("key"), where
-    if "payloadSha256" in wanted:
-        assert record.value is not None
-        assert hashlib.sha256(record.value).hexdigest() == wanted["payloadSha256"], where
-    else:
-        assert text(record.value) == wanted.get("payload"), where
-
-
-def text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode(errors="replace")
-
-
 @pytest.fixture(params=case_names())
 def golden(request: pytest.FixtureRequest) -> Golden:
     return load(request.param)
@@ -98,7 +34,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 @pytest.mark.spec("RF-01", "RF-08")
 def test_every_batch_is_as_kafka_sees_it(golden: Golden) -> None:
     for data, batch, wanted in pairs(golden):
-        assert as_kafka_prints(batch) == {name: value for name, value in wanted.items() if name != "records"}
+        assert batch_fields(batch) == without_records(wanted)
         check_integrity(data, batch)
 
 
@@ -202,7 +138,7 @@ def test_legacy_sets_of_every_codec_are_there_and_read() -> None:
             check_integrity(data, batch)
             records = list(records_of(data, batch))
             for record, fields in zip(records, wanted["records"], strict=True):
-                check_record(record, fields, is_control=False, case=name)
+                check_record(record, fields, is_control=False, where=name)
 
 
 def test_the_cleaner_left_filtered_and_empty_batches_and_horizons() -> None:

@@ -17,6 +17,6 @@ with warnings.catch_warnings():
 
 @pytest.fixture(scope="session")
 def kafka_batches() -> dict[str, bytes]:
-    """Batches by name; KafkaBatches.java says how each was made."""
+    """Batches by name; the head of the file says how each was made."""
     lines = Path(__file__).with_name("kafka_batches.txt").read_text().splitlines()
     return {name: bytes.fromhex(data) for name, data in (line.split() for line in lines if not line.startswith("#"))}

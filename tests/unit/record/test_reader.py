@@ -31,7 +31,7 @@ NULLABLE = st.none() | st.binary(max_size=60)
 
 
 def five(timestamps: list[int], timestamp_type: int = 0) -> list[Record]:
-    """What KafkaBatches.java writes."""
+    """The records of every v2 batch in kafka_batches.txt."""
     content = [
         (b"a", b"first", ()),
         (None, b"", HEADERS),

@@ -52,7 +52,9 @@ def test_the_leaders_bytes_are_the_followers_bytes() -> None:
     assert follower.log.epochs.entries == leader.log.epochs.entries
     assert follower.log.aborted_transactions(0, 99) == leader.log.aborted_transactions(0, 99) != ()
     theirs, ours = leader.log.producers.producers, follower.log.producers.producers
-    assert {each: ours[each].last_seq for each in ours} == {each: theirs[each].last_seq for each in theirs} == {7: 4, 9: 0}
+    assert (
+        {each: ours[each].last_seq for each in ours} == {each: theirs[each].last_seq for each in theirs} == {7: 4, 9: 0}
+    )
     assert follower.log.log_end_offset == leader.log.log_end_offset
 
 
@@ -68,7 +70,9 @@ def test_offsets_are_taken_verbatim_gaps_too(sim: SimLog) -> None:
 @pytest.mark.spec("LS-13")
 def test_a_follower_takes_what_a_leader_would_refuse(sim: SimLog) -> None:
     """It is in the leader's log already: sizes, timestamps and sequences were the leader's to judge."""
-    sim.log.use_config(with_config(max_message_bytes=100, message_timestamp_after_max_ms=0, cleanup_policy=("compact",)))
+    sim.log.use_config(
+        with_config(max_message_bytes=100, message_timestamp_after_max_ms=0, cleanup_policy=("compact",))
+    )
     sim.log.append_as_follower(placed(batch(1, 500, timestamp=2**50, key=None), 0))
     sim.log.append_as_follower(placed(produced_by(7, 5), 1) + placed(produced_by(7, 99), 2))
     assert sim.log.producers.producers[7].last_seq == 99

@@ -257,7 +257,7 @@ def test_any_life_of_an_index_agrees_with_a_list(steps: list[tuple[str, int]]) -
             for _ in range(number):
                 if len(model) >= room:
                     break
-                entry = (model[-1][0] + 3 if model else BASE, model[-1][1] + 70 if model else 0)
+                entry = (model[-1][0] + 3 if model else BASE, model[-1][1] + 70 if model else 70)
                 index.append(*entry)
                 model.append(entry)
         elif step == "truncate_to":
@@ -341,6 +341,7 @@ def test_an_entry_that_is_not_there_cannot_be_asked_for(tmp_path: Path) -> None:
         (struct.pack(">iiii", 10, 100, 20, -1), "negative position"),
         (struct.pack(">iiii", 10, 100, 20, 200) + bytes(4080), "does not ascend"),
         (bytes(4096), "does not ascend"),
+        (bytes(8), "empty slot"),
     ],
 )
 def test_a_damaged_file_is_found_out(tmp_path: Path, data: bytes, problem: str) -> None:

@@ -127,7 +127,10 @@ class TestWhatARollDoes:
         sim.world.jobs.run_all()
         assert "00000000000000000005.snapshot" in sim.names()
         entries = producer_snapshot.read(sim.disk, f"{DIRECTORY}/00000000000000000005.snapshot")
-        assert [(each.producer_id, each.last_seq, each.txn_first_offset) for each in entries] == [(7, 3, None), (8, 0, 4)]
+        assert [(each.producer_id, each.last_seq, each.txn_first_offset) for each in entries] == [
+            (7, 3, None),
+            (8, 0, 4),
+        ]
 
     def test_a_snapshot_that_finds_no_space_is_written_after_the_next_flush(self) -> None:
         sim = SimLog()

@@ -119,13 +119,14 @@ def test_lost_power_at_any_operation_of_the_split_loses_nothing(options: dict[st
     original = overflowing()
     counted = original.clone(0)
     before = counted.disk.ops
-    check_split(counted, counted.open(**options), WHOLE)
-    for crash_at in range(before + 1, counted.disk.ops + 1):
+    log = counted.open(**options)
+    operations = counted.disk.ops
+    check_split(counted, log, WHOLE)
+    for crash_at in range(before + 1, operations + 1):
         bench = original.clone(crash_at)
         bench.disk.crash_at(crash_at)
         with pytest.raises(SimulatedCrash):
             bench.open(**options)
-            bench.finish_jobs()
         bench.lose_power()
         check_split(bench, bench.open(**options), WHOLE)
 
@@ -134,7 +135,9 @@ def test_lost_power_at_any_operation_of_the_split_loses_nothing(options: dict[st
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_segment_whose_first_batch_is_too_far_leaves_an_empty_one_behind(clean: bool) -> None:
     bench = Bench(COMPACTED)
-    data = bench.write_segment(0, [batch(2, 200, base_offset=FAR, epoch=0), batch(2, 200, base_offset=FAR + 9, epoch=0)])
+    data = bench.write_segment(
+        0, [batch(2, 200, base_offset=FAR, epoch=0), batch(2, 200, base_offset=FAR + 9, epoch=0)]
+    )
     log = bench.open(was_clean=clean)
     assert content(log) == data
     assert log.local.segments.base_offsets == (0, FAR)

@@ -25,7 +25,7 @@ from tailrace.record.shallow import batches
 from tailrace.sim.faults import SimulatedCrash, Survival
 from tailrace.storage import names
 from tailrace.storage.segment import LogSegment
-from tailrace.storage.swap import replace_segments
+from tailrace.storage.swap import replace_segments, retire
 from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.unified_log import UnifiedLog
 
@@ -65,7 +65,7 @@ def rewritten(log: UnifiedLog, bases: Sequence[int], dropped: Sequence[int] = ()
             if base <= batch.base_offset < end and batch.base_offset not in dropped:
                 segment.append((batch,), (data[batch.position : batch.end],), batch.size)
         for each in aborted:
-            if base <= each.last_offset < end:
+            if base <= each.last_offset < end and each.last_offset not in dropped:
                 segment.add_aborted(each)
         segment.become_inactive()
         made.append(segment)
@@ -92,7 +92,17 @@ def split_and_drop(log: UnifiedLog) -> None:
     )
 
 
-SWAPS = [merge, split_in_three, split_and_drop]
+def empty_the_second(log: UnifiedLog) -> None:
+    """The new segment ends where the first old one did: a load cannot know that it stands for the second one too."""
+    replace_segments(
+        log.local.place,
+        log.local.segments,
+        list(log.local.segments)[:2],
+        rewritten(log, [0], dropped=range(10, 19)),
+    )
+
+
+SWAPS = [merge, split_in_three, split_and_drop, empty_the_second]
 
 
 class View(NamedTuple):
@@ -204,6 +214,37 @@ def test_lost_power_while_a_load_settles_a_swap_changes_nothing(swap: Callable[[
             assert view(check_load(bench, end, old, new)) == expected
 
 
+@pytest.mark.spec("LS-24")
+def test_a_removed_segment_that_comes_back_has_its_transaction_index() -> None:
+    """Or none of its other indexes, so that the load makes all of them anew."""
+    found = prepared()
+    before = view(found.log)
+    came_back = 0
+    for seed in range(40):
+        bench = found.bench.clone(seed)
+        log = bench.open(was_clean=True)
+        bench.disk.sync_all()
+        retire(log.local.place, list(log.local.segments)[:1])
+        bench.lose_power()
+        log = bench.open(recovery_point=found.end)
+        if log.local.segments.base_offsets[0] == 0:
+            came_back += 1
+            assert view(log) == before
+    assert came_back < 40
+
+
+def test_old_files_that_cannot_be_unlinked_are_left_to_the_next_load() -> None:
+    found = prepared()
+    merge(found.log)
+    found.bench.disk.fail_next("unlink", "*.deleted", times=None)
+    found.bench.world.jobs.tick(found.bench.world.clock.now_ms() + 1000)
+    found.bench.finish_jobs()
+    found.bench.disk.faults.heal()
+    found.bench.kill()
+    found.bench.open(recovery_point=found.end)
+    assert not any(name.endswith(SUFFIXES) for name in names_in(found.bench.disk))
+
+
 def lay_out(bench: Bench, segment: LogSegment, suffix: str) -> None:
     segment.sync()
     segment.records.change_suffix(names.CLEANED_SUFFIX, suffix)
@@ -289,4 +330,3 @@ def test_names_that_only_look_like_a_segments_are_left_alone() -> None:
     assert view(found.bench.open(was_clean=True)) == before
     assert set(strangers) <= set(names_in(disk))
     assert disk.list(DIRECTORY)
-
