@@ -2,21 +2,25 @@
 
 The model is a list of batches as they must stand in the file, byte for byte. Operations are tuples that Hypothesis
 makes; each is applied to both. `promised` is what the log may never lose: the batches below its recovery point, and
-after a kill everything appended.
+after a kill everything appended. A file operation that fails (`do_fault`) may make an operation fail with a typed
+error; then the log is what it was before or what it should have become, says so, and is so after a kill.
 """
 
 from __future__ import annotations
 
 import random
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from tailrace.config.log import LogConfig
+from tailrace.model.errors import StorageError, TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
-from tailrace.record.batch import set_base_offset, set_leader_epoch
+from tailrace.record.batch import LOG_APPEND_TIME, BatchHeader, set_base_offset, set_leader_epoch, set_max_timestamp
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker
 from tailrace.record.shallow import batches
 from tailrace.sim import World
+from tailrace.sim.faults import Op, SimulatedCrash
 from tailrace.storage import names, producer_replay
 from tailrace.storage.checkpoint import OffsetCheckpoint
 from tailrace.storage.loader import LoadOptions, load
@@ -30,6 +34,14 @@ PARTITION = TopicPartition("t", 0)
 DIRECTORY = "/data/t-0"
 TOPIC_ID = TopicId(bytes(range(16)))
 CONFIG = LogConfig(segment_bytes=3000, segment_index_bytes=96, index_interval_bytes=200, file_delete_delay_ms=1000)
+CONFIGS: Final = {
+    "plain": CONFIG,
+    "preallocating": replace(CONFIG, preallocate=True),
+    "flushing": replace(CONFIG, flush_messages=3),
+    "stamping": replace(CONFIG, message_timestamp_type="LogAppendTime"),
+    "compacting": replace(CONFIG, cleanup_policy=("compact",)),
+}
+CODECS: Final = (0, 0, 0, 1, 4)
 
 Operation = tuple[Any, ...]
 
@@ -51,7 +63,10 @@ class Rig:
         self.candidates: list[list[Item]] = [[]]
         self.restarts_at: list[int] = [0]  # where an emptied log may begin
         self.log_start_asked = 0
+        self.log_start_promised = 0
         self.was_clean = False
+        self.least: list[Item] = []  # what an operation that fails leaves at least
+        self.world.disk.faults.failed_sync_drops = True
         self.ends_exactly = True  # until a gap in the offsets stands before an empty segment
         self.recovery_points = OffsetCheckpoint(self.world.disk, "/data/recovery-point-offset-checkpoint")
         self.log_starts = OffsetCheckpoint(self.world.disk, "/data/log-start-offset-checkpoint")
@@ -89,6 +104,32 @@ class Rig:
         self.content = content
         self.candidates.append(list(content))
 
+    def do_fault(self, op: Op, name: str, code: int, skip: int, operation: Operation) -> None:
+        """Carry out an operation during which the disk fails once."""
+        self.least = self.content
+        self.world.disk.faults.fail_next(op, DIRECTORY + name, code, skip=skip)
+        try:
+            self.apply(operation)
+        except TailraceError:
+            if operation[0] not in ("truncate", "restart_at"):
+                self.note_promises()
+        finally:
+            self.world.disk.faults.heal()
+        if op == "sync":
+            self.world.jobs.run_all()  # the log learns of a failed flush when its job ends
+            self.note_promises()
+        try:
+            self.log.append_as_leader([], self.epoch)
+            assert items_of(self.log) == self.visible(self.content)
+        except StorageError:
+            if op == "sync":  # what a failed fsync dropped, no later one would write: only power off shows the truth
+                self.lose_power()
+            else:
+                self.world.kill()
+                self.log = self.open()
+                assert items_of(self.log)[: len(self.visible(self.least))] == self.visible(self.least)
+                self.check_recovered()
+
     def do_append(self, sizes: list[int], producer: int | None) -> None:
         sets = [self.batch(size, producer if place == 0 else None) for place, size in enumerate(sizes)]
         self.append(sets, Origin.CLIENT)
@@ -114,7 +155,11 @@ class Rig:
             sequence = known.last_seq + 1 if known is not None else 0
             transactional = producer % 2 == 0
         builder = BatchBuilder(
-            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
+            codec=self.dice.choice(CODECS),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
         )
         now_ms = self.world.clock.now_ms()
         for n in range(1 + size % 3):
@@ -122,19 +167,33 @@ class Rig:
         return builder.build()
 
     def append(self, sets: list[bytearray], origin: Origin) -> None:
-        expected = list(self.content)
-        next_offset = self.log.log_end_offset
+        before = list(self.content)
+        expected = before + self.placed(sets)
+        self.will_be(expected)
+        copies = [bytearray(records) for records in sets]
+        results = self.log.append_as_leader(sets, self.epoch, origin)
+        errors = [result.error for result in results if result.error is not None]
+        taken = [records for records, result in zip(copies, results, strict=True) if result.error is None]
+        start = next((result.first_offset for result in results if result.error is None), None)
+        self.now_is(before + self.placed(taken, start) if errors else expected)
+        self.least = self.content
+        if errors:
+            raise errors[0]
+
+    def placed(self, sets: list[bytearray], start: int | None = None) -> list[Item]:
+        """As they will stand in the log, one behind the other."""
+        offset = self.log.log_end_offset if start is None else start
+        items = []
         for records in sets:
             data = bytearray(records)
-            set_base_offset(data, 0, next_offset)
+            set_base_offset(data, 0, offset)
             set_leader_epoch(data, 0, self.epoch)
+            if self.config.message_timestamp_type == "LogAppendTime":
+                set_max_timestamp(data, 0, BatchHeader.at(data), LOG_APPEND_TIME, self.world.clock.now_ms())
             last = next(batches(data)).last_offset
-            expected.append(Item(next_offset, last, bytes(data)))
-            next_offset = last + 1
-        self.will_be(expected)
-        results = self.log.append_as_leader(sets, self.epoch, origin)
-        assert [result.error for result in results] == [None] * len(sets)
-        self.now_is(expected)
+            items.append(Item(offset, last, bytes(data)))
+            offset = last + 1
+        return items
 
     def do_follow(self, size: int, gap: int) -> None:
         """As a follower, batches with the leader's offsets, which may leave some out."""
@@ -171,7 +230,11 @@ class Rig:
 
     def do_checkpoint(self) -> None:
         self.recovery_points.write({PARTITION: self.log.recovery_point})
-        self.log_starts.write({PARTITION: self.log.log_start_offset})
+        self.checkpoint_log_start(self.log.log_start_offset)
+
+    def checkpoint_log_start(self, log_start: int) -> None:
+        self.log_starts.write({PARTITION: log_start})
+        self.log_start_promised = log_start
 
     def do_log_start(self, part: float) -> None:
         self.do_high_watermark()
@@ -179,6 +242,21 @@ class Rig:
         wanted = start + int((self.log.high_watermark - start) * part)
         self.log_start_asked = max(self.log_start_asked, wanted)
         self.log.increment_log_start(wanted)
+
+    def do_retain(self, retention_ms: int, retention_bytes: int, is_replicated: bool) -> None:
+        """Old segments go; what they held is not visible any more from the checkpoint on."""
+
+        def checkpoint(log_start: int) -> None:
+            self.log_start_asked = max(self.log_start_asked, log_start)
+            self.checkpoint_log_start(log_start)
+
+        if is_replicated:
+            self.do_high_watermark()
+        self.log.use_config(replace(self.config, retention_ms=retention_ms, retention_bytes=retention_bytes))
+        try:
+            self.log.delete_old_segments(checkpoint)
+        finally:
+            self.log.use_config(self.config)
 
     def do_truncate(self, part: float, into_batch: bool = False) -> None:
         whole = [item for item in self.content if item.first >= self.log.log_start_offset]
@@ -189,6 +267,7 @@ class Rig:
         self.ends_exactly &= offset == item.first
         kept = [item for item in self.content if item.last < offset]
         self.will_be(kept)
+        self.least = kept
         self.promised = [item for item in self.promised if item.last < offset]
         self.log.truncate_to(offset)
         self.now_is(kept)
@@ -198,6 +277,7 @@ class Rig:
     def do_restart_at(self, gap: int) -> None:
         offset = self.log.log_end_offset + gap
         self.will_be([])
+        self.least = []
         self.promised = []
         self.restarts_at.append(offset)
         self.log_start_asked = max(self.log_start_asked, offset)
@@ -206,18 +286,25 @@ class Rig:
         self.candidates = [[]]
         self.do_checkpoint()
 
-    def do_close(self, delete_indexes: bool) -> None:
+    def do_close(self, delete_indexes: bool, in_one_process: bool = False) -> None:
         """A clean shutdown and start; the clean flag is the log manager's, so the model keeps it."""
         self.log.close()
         self.promised = list(self.content)
         self.candidates = [list(self.content)]
         self.do_checkpoint()
-        self.world.jobs.forget()
+        if not in_one_process:
+            self.world.jobs.forget()
         if delete_indexes:
+            self.world.disk.faults.heal()
             for entry in self.world.disk.list(DIRECTORY):
                 if entry.name.endswith((names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX)):
                     self.world.disk.unlink(f"{DIRECTORY}/{entry.name}")
         self.was_clean = True
+        self.reopen_whole()
+
+    def do_abandon(self) -> None:
+        """Let go of the log and open it again while its jobs are still on their way."""
+        self.log.abandon()
         self.reopen_whole()
 
     def do_kill(self) -> None:
@@ -227,7 +314,12 @@ class Rig:
 
     def reopen_whole(self) -> None:
         before = self.content
-        self.log = self.open()
+        try:
+            self.log = self.open()
+        except StorageError:  # the disk failed meanwhile
+            self.world.kill()
+            self.log = self.open()
+        self.world.disk.faults.heal()
         assert items_of(self.log) == self.visible(before)
         self.check_recovered()
 
@@ -237,21 +329,31 @@ class Rig:
         return [item for item in content if item.last >= self.log.log_start_offset]
 
     def lose_power(self) -> None:
+        """And perhaps again while the log is opened."""
+        disk = self.world.disk
         self.world.restart()
         self.was_clean = False
-        self.log = self.open()
+        while True:
+            if self.dice.random() < 0.5:
+                disk.crash_at(disk.ops + self.dice.randint(1, 12))
+            try:
+                self.log = self.open()
+                break
+            except SimulatedCrash:
+                self.world.restart()
+        disk.crash_at(None)
         self.check_recovered()
 
     def check_recovered(self) -> None:
         log = self.log
         found = items_of(log)
-        assert any(self.visible(state)[: len(found)] == found for state in self.candidates), (
+        assert any(self.is_left_of(found, self.visible(state)) for state in self.candidates), (
             f"no state it had: {brief(found)}\nof {[brief(state) for state in self.candidates]}"
         )
         promised = self.visible(self.promised)
         assert found[: len(promised)] == promised, f"lost: {brief(promised)} was flushed, found {brief(found)}"
-        assert log.log_start_offset <= self.log_start_asked
-        if self.ends_exactly:
+        assert self.log_start_promised <= log.log_start_offset <= self.log_start_asked
+        if self.ends_exactly and not self.config.compacts:
             assert log.log_end_offset == (found[-1].last + 1 if found else log.log_end_offset)
         log.check_bounds()
         for batch in batches(b"".join(item.data for item in found)):
@@ -263,6 +365,13 @@ class Rig:
         self.content = found
         self.candidates = [list(found)]
         self.promised = [item for item in found if item.last < log.recovery_point]
+
+    def is_left_of(self, found: list[Item], state: list[Item]) -> bool:
+        """A beginning of it; where the topic compacts, perhaps without some (decision 0005)."""
+        if self.config.compacts:
+            rest = iter(state)
+            return all(item in rest for item in found)
+        return state[: len(found)] == found
 
     def check_producers(self) -> None:
         """With the whole log at hand, a replay from nothing must give the same producers."""

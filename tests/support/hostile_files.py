@@ -15,7 +15,6 @@ from mutation import fix_snapshot_crc, hostile_batches, mutated, mutated_text
 from tailrace.cli import dump_items
 from tailrace.cli.dump_text import plain_line
 from tailrace.env import InlineJobs
-from tailrace.model.offsets import OffsetPosition
 from tailrace.sim import World
 from tailrace.sim.disk import SimDisk
 from tailrace.storage import names, producer_snapshot
@@ -84,7 +83,7 @@ class Indexes(Target[IndexCase]):
         steps = (
             lambda: [outcome(index.lookup, base + offset) for offset in OFFSETS],
             lambda: outcome(index.sanity_check, 5000),
-            lambda: [outcome(index.fetch_upper_bound, OffsetPosition(base, at), 100) for at in (0, 300, 1 << 31)],
+            lambda: [outcome(index.first_from, at) for at in (0, 300, 1 << 31)],
             lambda: (index.entries, [outcome(index.entry, n) for n in range(min(index.entries, 5))]),
             lambda: outcome(index.append, base + 100_000, 200_000),
             lambda: outcome(index.truncate_to, base + 60),

@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import Final
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +30,7 @@ from tailrace.cli.demo_story import (
 )
 from tailrace.cli.dump_text import shown_time
 from tailrace.cli.output import CommandError, prepare_stdout
+from tailrace.cli.terminal import Terminal
 from tailrace.env.real import real_env
 from tailrace.model.errors import StorageError
 from tailrace.record.kernels import COMPILED
@@ -54,6 +55,8 @@ def run(directory: str | None) -> int:
         show = Show(Story(real_env(), parent))
         show.all()
     except OSError as error:
+        if error.filename is None:  # not a file's: our own output's
+            raise
         raise StorageError("make the demo's log", error) from error
     show.farewell(time.perf_counter() - began)
     return 0 if show.is_sound else 1
@@ -74,7 +77,7 @@ def prepare(directory: str | None) -> str:
 class Show:
     def __init__(self, story: Story) -> None:
         self._story = story
-        self._console = Console(highlight=False)
+        self._console = Terminal()
         self._step = 0
         self.is_sound = True
 

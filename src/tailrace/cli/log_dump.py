@@ -8,18 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple, TypeAlias
 
-from rich.console import Console
-
 from tailrace.cli import dump_items
 from tailrace.cli.dump_items import Item
 from tailrace.cli.dump_text import PlainText, Tables
 from tailrace.cli.output import CommandError, prepare_stdout, printable, report
+from tailrace.cli.terminal import Terminal
 from tailrace.env import Files
 from tailrace.env.real import real_env
 from tailrace.model.errors import CorruptMessageError, StorageError, TailraceError
@@ -79,8 +79,9 @@ def dump_file(dump: Dump, path: str) -> bool:
     try:
         write(dump, path, limited(reader_of(dump, path)(dump.files, path), dump.limit))
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
+        if error.filename is None:  # not a file's: our own output's
             raise
+        sys.stdout.flush()
         report(StorageError(f"read {path}", error))
         return False
     except TailraceError as error:
@@ -98,7 +99,7 @@ def write(dump: Dump, path: str, items: Iterator[Item]) -> None:
         return
     first = list(islice(items, 1))  # read before the heading: a file that is none of ours gets no heading
     if sys.stdout.isatty():
-        Tables(Console(highlight=False), with_records=dump.with_records).write(path, chain(first, items))
+        Tables(Terminal(), with_records=dump.with_records).write(path, chain(first, items))
     else:
         PlainText().write(path, chain(first, items))
 
@@ -119,16 +120,21 @@ def limited(items: Iterator[Item], limit: int | None) -> Iterator[Item]:
 
 def files_of(path: str) -> list[str]:
     """The file, or what a directory holds, in the order in which it makes sense."""
-    if os.path.isdir(path):
-        found = files_in(path)
-        if not found:
-            raise CommandError(f"{path} holds no files of a log", KNOWN_NAMES)
-        return found
-    if not os.path.lexists(path):
-        raise CommandError(f"{path} does not exist", hint_for_missing(path))
-    if not os.path.isfile(path):
+    try:
+        kind = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        problem = "is a link to a file that does not exist" if os.path.islink(path) else "does not exist"
+        raise CommandError(f"{path or repr(path)} {problem}", hint_for_missing(path)) from None
+    except OSError as error:
+        raise StorageError(f"read {path}", error) from error
+    if stat.S_ISREG(kind):
+        return [path]
+    if not stat.S_ISDIR(kind):
         raise CommandError(f"{path} is no regular file", KNOWN_NAMES)
-    return [path]
+    found = files_in(path)
+    if not found:
+        raise CommandError(f"{path} holds no files of a log", KNOWN_NAMES)
+    return found
 
 
 def files_in(directory: str) -> list[str]:

@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tailrace.cli.log_dump import OFFSET_CHECKPOINTS, is_partition_name, kind_of
 from tailrace.cli.output import CommandError, prepare_stdout, printable
+from tailrace.cli.terminal import Terminal
 from tailrace.env import Files
 from tailrace.env.real import real_env
 from tailrace.model.errors import StorageError, TailraceError
@@ -86,11 +86,12 @@ def checkpoint_findings(files: Files, path: str) -> Iterator[Finding]:
 
 def targets_of(directory: str) -> list[str]:
     """The directory itself, or the partitions' directories in it and the checkpoints beside them."""
-    if not os.path.isdir(directory):
-        problem = "is a file" if os.path.exists(directory) else "does not exist"
-        raise CommandError(f"{directory} {problem}", DIRECTORY_HINT)
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        raise CommandError(f"{directory or repr(directory)} does not exist", DIRECTORY_HINT) from None
+    except NotADirectoryError:
+        raise CommandError(f"{directory} is not a directory", DIRECTORY_HINT) from None
     except OSError as error:
         raise StorageError(f"list {directory}", error) from error
     path = directory.rstrip("/") or "/"
@@ -127,7 +128,7 @@ class Lines:
     """Lines of text; on a terminal coloured, with a progress bar under them while it works."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Terminal(soft_wrap=True)
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -149,7 +150,7 @@ class Lines:
     def begin(self, directory: str) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(printable(os.path.basename(directory)))
+        self._task = self._bar.add_task(printable(os.path.basename(directory)), total=None)
 
     def progress(self, done_bytes: int, total_bytes: int) -> None:
         if self._task is not None:

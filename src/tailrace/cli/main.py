@@ -1,7 +1,7 @@
 """The `tailrace` command: parses arguments, runs one command, turns its outcome into an exit code:
 
     0    done
-    1    a TailraceError: `error: …` and, where there is one, `hint: …` on stderr
+    1    a TailraceError, or the output cannot be written: `error: …` and, where there is one, `hint: …` on stderr
     2    wrong usage
     130  interrupted (128 + SIGINT)
     141  whoever read our output went away (128 + SIGPIPE)
@@ -22,8 +22,8 @@ from typing import Any, Final
 from tailrace import __version__
 from tailrace.cli import demo, log
 from tailrace.cli.command import Command, Handler
-from tailrace.cli.output import report
-from tailrace.model.errors import TailraceError
+from tailrace.cli.output import CommandError, report
+from tailrace.model.errors import StorageError, TailraceError
 
 COMMANDS: Final[tuple[Command, ...]] = (demo, log)  # the modules of the commands, in the order `--help` lists them
 
@@ -34,14 +34,11 @@ OUTPUT_CLOSED: Final = 128 + signal.SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
-    parser = build_parser(commands)
-    args = parser.parse_args(argv)
-    handler: Handler | None = getattr(args, "handler", None)
-    if handler is None:
-        parser.print_help(sys.stderr)
-        return WRONG_USAGE
+    if sys.stdout is None:
+        report(CommandError("standard output is closed", "to see nothing, send it to /dev/null"))
+        return FAILED
     try:
-        exit_code = handler(args)
+        exit_code = run(build_parser(commands), argv)
         sys.stdout.flush()  # here, so that a closed pipe shows now and not in the interpreter's last breath
     except TailraceError as error:
         report(error)
@@ -49,9 +46,24 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
     except BrokenPipeError:
         silence_stdout()
         return OUTPUT_CLOSED
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        silence_stdout()
+        report(StorageError("write to standard output", error))
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     return exit_code
+
+
+def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    args = parser.parse_args(argv)
+    handler: Handler | None = getattr(args, "handler", None)
+    if handler is None:
+        parser.print_help(sys.stderr)
+        return WRONG_USAGE
+    return handler(args)
 
 
 def build_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
@@ -71,7 +83,7 @@ class PrintVersion(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **kwargs)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(version_text())
+        print(version_text(), flush=True)
         parser.exit()
 
 

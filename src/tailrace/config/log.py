@@ -6,90 +6,75 @@ with the key named. Fields are the keys with dots turned into underscores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
-MAX_LONG: Final = 2**63 - 1
-MAX_INT: Final = 2**31 - 1
+from tailrace.config.table import (
+    MAX_INT,
+    MAX_LONG,
+    MIN_LONG,
+    ConfigError,
+    boolean,
+    choice,
+    fraction,
+    key,
+    parsed,
+    text_list,
+    whole,
+)
+
+__all__ = ["CODEC_NAMES", "MAX_INT", "MAX_LONG", "ConfigError", "LogConfig"]
 
 CODEC_NAMES: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer")
 
 
-class ConfigError(ValueError):
-    """A setting is unknown or has a value that it cannot have; the text names the key."""
-
-
-def _whole(low: int, high: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError(f"must be from {low} to {high}")
-        return value
-
-    return parse
-
-
-def _choice(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return text
-
-    return parse
-
-
-def _boolean(text: str) -> bool:
-    lowered = text.lower()
-    if lowered not in ("true", "false"):
-        raise ValueError("must be true or false")
-    return lowered == "true"
-
-
 def _policies(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    found = text_list(text)
     if not set(found) <= {"delete", "compact"}:
         raise ValueError("must be delete, compact or both")
     return found
 
 
-def _key(default: Any, parse: Callable[[str], Any], doc: str) -> Any:
-    return field(default=default, metadata={"parse": parse, "doc": doc})
-
-
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    cleanup_policy: tuple[str, ...] = _key(("delete",), _policies, "how old data goes: delete, compact or both")
-    compression_type: str = _key("producer", _choice(*CODEC_NAMES), "codec of stored batches; producer keeps theirs")
-    flush_messages: int = _key(MAX_LONG, _whole(1, MAX_LONG), "sync after so many records")
-    flush_ms: int = _key(MAX_LONG, _whole(0, MAX_LONG), "sync after so many milliseconds")
-    file_delete_delay_ms: int = _key(60_000, _whole(0, MAX_LONG), "wait before a removed file is unlinked")
-    index_interval_bytes: int = _key(4096, _whole(0, MAX_INT), "log bytes between two index entries")
-    max_message_bytes: int = _key(1_048_588, _whole(0, MAX_INT), "largest batch that a producer may send")
-    message_timestamp_type: str = _key(
-        "CreateTime", _choice("CreateTime", "LogAppendTime"), "whose clock stamps the records"
+    cleanup_policy: tuple[str, ...] = key(("delete",), _policies, "how old data goes: delete, compact or both")
+    compression_type: str = key("producer", choice(*CODEC_NAMES), "codec of stored batches; producer keeps theirs")
+    delete_retention_ms: int = key(86_400_000, whole(0, MAX_LONG), "how long compaction keeps a tombstone")
+    flush_messages: int = key(MAX_LONG, whole(1, MAX_LONG), "sync after so many records")
+    flush_ms: int = key(MAX_LONG, whole(0, MAX_LONG), "sync after so many milliseconds")
+    file_delete_delay_ms: int = key(60_000, whole(0, MAX_LONG), "wait before a removed file is unlinked")
+    index_interval_bytes: int = key(4096, whole(0, MAX_INT), "log bytes between two index entries")
+    max_compaction_lag_ms: int = key(MAX_LONG, whole(1, MAX_LONG), "compact a record at the latest after this")
+    max_message_bytes: int = key(1_048_588, whole(0, MAX_INT), "largest batch that a producer may send")
+    message_timestamp_type: str = key(
+        "CreateTime", choice("CreateTime", "LogAppendTime"), "whose clock stamps the records"
     )
-    message_timestamp_before_max_ms: int = _key(MAX_LONG, _whole(0, MAX_LONG), "how far behind a timestamp may be")
-    message_timestamp_after_max_ms: int = _key(3_600_000, _whole(0, MAX_LONG), "how far ahead a timestamp may be")
-    preallocate: bool = _key(False, _boolean, "give a new segment its full length at once")
-    segment_bytes: int = _key(1_073_741_824, _whole(1_048_576, MAX_INT), "roll a segment before it exceeds this")
-    segment_index_bytes: int = _key(10_485_760, _whole(4, MAX_INT), "length of a preallocated index")
-    segment_jitter_ms: int = _key(0, _whole(0, MAX_LONG), "random part taken off segment.ms")
-    segment_ms: int = _key(604_800_000, _whole(1, MAX_LONG), "roll a segment that is older than this")
+    message_timestamp_before_max_ms: int = key(MAX_LONG, whole(0, MAX_LONG), "how far behind a timestamp may be")
+    message_timestamp_after_max_ms: int = key(3_600_000, whole(0, MAX_LONG), "how far ahead a timestamp may be")
+    min_cleanable_dirty_ratio: float = key(0.5, fraction, "compact a log of which more than this part is dirty")
+    min_compaction_lag_ms: int = key(0, whole(0, MAX_LONG), "leave a record uncompacted for so long")
+    preallocate: bool = key(False, boolean, "give a new segment its full length at once")
+    retention_bytes: int = key(-1, whole(MIN_LONG, MAX_LONG), "delete what exceeds this; negative: never")
+    retention_ms: int = key(604_800_000, whole(-1, MAX_LONG), "delete what is older than this; -1: never")
+    segment_bytes: int = key(1_073_741_824, whole(1_048_576, MAX_INT), "roll a segment before it exceeds this")
+    segment_index_bytes: int = key(10_485_760, whole(4, MAX_INT), "length of a preallocated index")
+    segment_jitter_ms: int = key(0, whole(0, MAX_LONG), "random part taken off segment.ms")
+    segment_ms: int = key(604_800_000, whole(1, MAX_LONG), "roll a segment that is older than this")
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> LogConfig:
-        known = {f.name.replace("_", "."): f for f in fields(cls)}
-        values: dict[str, Any] = {}
-        for key, text in settings.items():
-            if key not in known:
-                raise ConfigError(f"{key}: no such topic setting")
-            setting = known[key]
-            try:
-                values[setting.name] = setting.metadata["parse"](text)
-            except ValueError as error:
-                raise ConfigError(f"{key}={text}: {error}") from None
-        return cls(**values)
+        config = cls(**parsed(cls, settings, "topic"))
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            raise ConfigError(
+                f"min.compaction.lag.ms={config.min_compaction_lag_ms}: "
+                f"must not exceed max.compaction.lag.ms={config.max_compaction_lag_ms}"
+            )
+        return config
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
 
     @property
     def compacts(self) -> bool:

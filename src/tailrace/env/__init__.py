@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from tailrace.env.clock import Clock
-from tailrace.env.files import Buffer, Entry, File, Files, Mapping, Mode, write_fully
+from tailrace.env.files import Buffer, Entry, File, Files, Lock, Mapping, Mode, write_fully
 from tailrace.env.jobs import InlineJobs, Jobs
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Files",
     "InlineJobs",
     "Jobs",
+    "Lock",
     "Mapping",
     "Mode",
     "write_fully",

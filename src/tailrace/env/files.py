@@ -75,6 +75,13 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class Lock(Protocol):
+    """An exclusive hold on a file. It ends with `release` or with the process, however that dies."""
+
+    def release(self) -> None:
+        """Again is fine."""
+
+
 class Files(Protocol):
     def open(self, path: str, mode: Mode) -> File: ...
 
@@ -86,6 +93,9 @@ class Files(Protocol):
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int: ...
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Give a file another time of modification; durable once the file is synced."""
 
     def make_dir(self, path: str) -> None:
         """Make one directory; one that exists already is fine."""
@@ -99,6 +109,12 @@ class Files(Protocol):
         """The directory must be empty."""
 
     def sync_dir(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> Lock:
+        """Take hold of a file, made when missing. BlockingIOError when another process, or this one, holds it."""
+
+    def canonical(self, path: str) -> str:
+        """The one absolute path, without links, of something that exists."""
 
 
 def write_fully(file: File, parts: Sequence[Buffer], position: int) -> None:

@@ -24,6 +24,14 @@
     ├── UnexpectedAppendOffsetError   a follower was given batches below its log end
     ├── SegmentOffsetOverflowError    an offset does not fit an int32 relative to its segment's base
     ├── IndexAppendError              an index was asked to go backwards or beyond its end
+    ├── LogDirError                   a data directory cannot be used
+    │   ├── LogDirNotFoundError       57  no such directory in log.dirs
+    │   ├── LogDirUnavailableError    56  the partition may be in an offline directory, or none takes new ones
+    │   ├── LogDirLockedError         another process uses the directory: do not start
+    │   ├── DuplicateLogDirError      two entries of log.dirs are the same directory: do not start
+    │   ├── ForeignLogDirError        the directory belongs to another cluster or node: do not start
+    │   ├── DuplicateLogError         two directories hold the same partition: do not start
+    │   └── NoLiveLogDirError         the last directory has failed: the broker must stop
     ├── SegmentGoneError              a reader lost the race against truncation or close: look up again
     └── StorageError                  56  the disk refused; carries the OSError
 
@@ -33,7 +41,17 @@
 from __future__ import annotations
 
 import errno
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_HINTS: Final = {
+    errno.ENOSPC: "free space on the disk",
+    errno.EDQUOT: "free space, or ask for a larger quota",
+    errno.EACCES: "check the permissions of the file and of the directories above it, and as which user you run",
+    errno.EPERM: "check the permissions of the file and of the directories above it, and as which user you run",
+    errno.EROFS: "mount the disk for writing, or name another directory",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+    errno.ENFILE: "allow more open files (sysctl fs.file-max)",
+}
 
 
 class TailraceError(Exception):
@@ -91,7 +109,7 @@ class CorruptSnapshotError(InvalidDataError):
 
 
 class CorruptCheckpointError(InvalidDataError):
-    hint = "remove the file: what it held is derived again from the log"
+    hint = "move the file away: without it the log is opened from what its other files say"
 
 
 class MessageTooLargeError(TailraceError):
@@ -166,6 +184,41 @@ class IndexAppendError(TailraceError):
     pass
 
 
+class LogDirError(TailraceError):
+    pass
+
+
+class LogDirNotFoundError(LogDirError):
+    code = 57
+    hint = "name a directory of log.dirs"
+
+
+class LogDirUnavailableError(LogDirError):
+    code = 56
+    retriable = True
+    hint = "check the disks of the offline directories and restart, or uncordon a directory"
+
+
+class LogDirLockedError(LogDirError):
+    hint = "stop the other process, or give this one directories of its own"
+
+
+class DuplicateLogDirError(LogDirError):
+    hint = "name each directory once in log.dirs"
+
+
+class ForeignLogDirError(LogDirError):
+    hint = "check node.id and log.dirs; for a new node, begin with empty directories"
+
+
+class DuplicateLogError(LogDirError):
+    hint = "move one of the two directories away: the one on the disk that failed last"
+
+
+class NoLiveLogDirError(LogDirError):
+    hint = "check the disks and their mounts, then start again"
+
+
 class SegmentGoneError(TailraceError):
     retriable = True
     hint = "read again from the same offset"
@@ -178,7 +231,9 @@ class StorageError(TailraceError):
     retriable = True
 
     def __init__(self, doing: str, cause: OSError) -> None:
-        super().__init__(f"{doing}: {cause.strerror or cause}")
+        is_named = not isinstance(cause.filename, str) or cause.filename in doing
+        place = "" if is_named else f"{cause.filename}: "
+        super().__init__(f"{doing}: {place}{cause.strerror or cause}")
         self.cause = cause
         self.disk_full = cause.errno in (errno.ENOSPC, errno.EDQUOT)
-        self.hint = "free space on the disk" if self.disk_full else "check the disk and its mount"  # type: ignore[misc]
+        self.hint = _HINTS.get(cause.errno or 0, "check the disk and its mount")  # type: ignore[misc]

@@ -44,7 +44,7 @@ def filter_batch(
         if keep(record):
             kept.append(record)
     if not kept:
-        return bytes(_emptied(batch)) if keep_empty else None
+        return bytes(emptied(batch)) if keep_empty else None
     horizon_ms = batch.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms
     if len(kept) == seen and horizon_ms == batch.delete_horizon_ms:
         return memoryview(buffer)[batch.position : batch.end].tobytes()
@@ -71,7 +71,8 @@ def _rebuilt(batch: ShallowBatch, kept: list[Record], horizon_ms: int | None) ->
     return builder.build(last_offset=batch.last_offset)
 
 
-def _emptied(batch: ShallowBatch) -> bytearray:
+def emptied(batch: ShallowBatch) -> bytearray:
+    """The batch without any record."""
     return empty_batch(
         batch.base_offset,
         batch.last_offset,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailrace.sim.clock import SimClock
 from tailrace.sim.disk import SimDisk
 from tailrace.sim.faults import CrashPoint, Faults, MappedFault, Op, SimulatedCrash, Survival
-from tailrace.sim.handle import SimFile, SimMapping
+from tailrace.sim.handle import SimFile, SimLock, SimMapping
 from tailrace.sim.jobs import SimJobs
 from tailrace.sim.world import World, sim_env
 
@@ -18,6 +18,7 @@ __all__ = [
     "SimDisk",
     "SimFile",
     "SimJobs",
+    "SimLock",
     "SimMapping",
     "SimulatedCrash",
     "Survival",

@@ -47,7 +47,7 @@ from tailrace.env.files import Entry, Mode
 from tailrace.model.invariant import invariant
 from tailrace.sim.clock import SimClock
 from tailrace.sim.faults import CrashPoint, Faults, Op, Survival, os_error
-from tailrace.sim.handle import SimFile
+from tailrace.sim.handle import SimFile, SimLock
 from tailrace.sim.inode import PAGE_BYTES, Inode
 from tailrace.sim.machine import Machine
 from tailrace.sim.names import Directory, Names
@@ -63,6 +63,7 @@ class SimDisk:
         self._machine = Machine(random.Random(seed), clock, faults or Faults())
         self._names = Names(clock.now_ms())
         self._opened = 0
+        self._locks: dict[Inode, SimLock] = {}
 
     # What a test does to the disk
 
@@ -178,6 +179,9 @@ class SimDisk:
         self._machine.observe("stat", path)
         return self._names.find(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._machine.change("set_time", path, lambda: setattr(self._names.file(path), "modified_ms", modified_ms))
+
     def make_dir(self, path: str) -> None:
         self._machine.observe("stat", path)
         try:
@@ -203,3 +207,17 @@ class SimDisk:
 
     def sync_dir(self, path: str) -> None:
         self._machine.change("sync_dir", path, lambda: self._names.sync(self._names.directory(path)))
+
+    def lock(self, path: str) -> SimLock:
+        file = self.open(path, Mode.CREATE)
+        inode = self._names.file(path)
+        holder = self._locks.get(inode)
+        if holder is not None and holder.is_held:
+            raise os_error(errno.EAGAIN, path)
+        lock = self._locks[inode] = SimLock(file)
+        return lock
+
+    def canonical(self, path: str) -> str:
+        self._machine.observe("stat", path)
+        self._names.find(path)
+        return "/" + "/".join(name for name in path.split("/") if name not in ("", "."))

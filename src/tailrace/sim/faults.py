@@ -15,7 +15,7 @@ from tailrace.model.invariant import InvariantError
 
 Op = Literal[
     "open", "create", "read", "write", "truncate", "sync", "map",
-    "stat", "list", "make_dir", "rename", "unlink", "remove_dir", "sync_dir",
+    "stat", "list", "make_dir", "rename", "unlink", "remove_dir", "sync_dir", "set_time",
 ]  # fmt: skip
 
 

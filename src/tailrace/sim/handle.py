@@ -1,4 +1,4 @@
-"""An open file of the simulated disk, and a mapping of one."""
+"""An open file of the simulated disk, a mapping of one, a lock on one."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ class SimFile:
             raise os_error(errno.EINVAL, self.path)
         if not self._open or self._life != self._machine.life:
             raise os_error(errno.EBADF, self.path)
+
+    @property
+    def is_open(self) -> bool:
+        return self._open and self._life == self._machine.life
 
     def fileno(self) -> int:
         """A number no real descriptor has: given to the operating system by mistake, it is refused."""
@@ -165,3 +169,19 @@ class SimMapping:
 
     def close(self) -> None:
         self._inode = None
+
+
+class SimLock:
+    """Held until it is released or the life of the machine it was taken in is over."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: SimFile) -> None:
+        self._file = file
+
+    @property
+    def is_held(self) -> bool:
+        return self._file.is_open
+
+    def release(self) -> None:
+        self._file.close()

@@ -73,7 +73,8 @@ def examine_producers(
 ) -> ProducerChanges:
     """Check the idempotent and transactional batches of a set that will be written at `place`.
 
-    Raises a ProducerError when one is out of order or fenced; nothing is changed until the write has succeeded.
+    Raises a ProducerError when one is out of order or fenced. Nothing that is known of producers changes before the
+    write has succeeded; only a verification has served, even if the write fails: a resend is verified again.
     """
     updates: dict[int, ProducerAppendInfo] = {}
     completed: list[CompletedTxn] = []

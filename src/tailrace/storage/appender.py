@@ -111,9 +111,12 @@ class Appender:
                 buffer, batches, first_offset, last_offset, max_timestamp, _, append_time_ms, _ = prepared
                 arrival = Arrival(buffer, batches, first_offset, last_offset, max_timestamp, now_ms, origin, guard)
                 result = self._admit(arrival, group, results)
-            except (TailraceError, OSError) as error:
-                refusal = error if isinstance(error, TailraceError) else self._log.failed("append", error)
-                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, refusal))
+            except TailraceError as error:
+                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, error))
+                continue
+            except OSError as cause:
+                group.failure = self._log.failed("append", cause)
+                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, group.failure))
                 continue
             if result is None:
                 group.result_places.append(len(results))
@@ -255,11 +258,12 @@ class Appender:
                 results[place] = AppendResult(NO_OFFSET, NO_OFFSET, -1, self._log.log_start_offset, error)
             group.clear()
             return
-        if group.changes:
-            self._believe(group.changes)
-        self._producers.update_map_end_offset(self._local.end_offset)
-        self._log.written()
+        changes = group.changes
         group.clear()
+        self._producers.update_map_end_offset(self._local.end_offset)
+        if changes:
+            self._believe(changes)
+        self._log.written()
 
     def _believe(self, all_changes: list[ProducerChanges]) -> None:
         """Take over producer state; an aborted transaction is in its index before it counts as completed.

@@ -63,6 +63,7 @@ class LeaderEpochCache:
         "_file",
         "_files",
         "_flushing",
+        "_is_ended",
         "_jobs",
         "_latest_epoch",
         "_latest_start_offset",
@@ -81,6 +82,7 @@ class LeaderEpochCache:
         self._flushing = threading.Lock()  # for _durable and the background's temporary file
         self._visible = _NEVER  # number of the state in the file; _NEVER when it has none of ours
         self._visible_is_suspect = False  # a sync of that file failed: only a new file can be trusted
+        self._is_ended = False  # with _renaming: from then on the file is another's
         self._durable = _NEVER  # number of the newest state that is safe from lost power
         self._publish(_State(0, ()))
 
@@ -104,12 +106,6 @@ class LeaderEpochCache:
     def latest_epoch(self) -> int | None:
         entries = self._state.entries
         return entries[-1].epoch if entries else None
-
-    def previous_epoch(self, epoch: int | None = None) -> int | None:
-        """The epoch before `epoch`, or before the latest."""
-        entries = self._state.entries
-        at = len(entries) - 1 if epoch is None else bisect_left(entries, epoch, key=_by_epoch)
-        return entries[at - 1].epoch if at > 0 else None
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch that wrote `offset`; None below the earliest."""
@@ -180,6 +176,11 @@ class LeaderEpochCache:
         """The directory was renamed."""
         with self._renaming:
             self._file = CheckpointFile(self._files, join(dir, LEADER_EPOCH_CHECKPOINT), _VERSION)
+
+    def end(self) -> None:
+        """The log lets go of its directory: jobs still on their way leave the file alone."""
+        with self._renaming:
+            self._is_ended = True
 
     # The file
 
@@ -264,6 +265,8 @@ class LeaderEpochCache:
         """Write `state` to a new file; returns its number, or _NEVER if a newer one got into the file meanwhile."""
         temporary = self._file.prepare(state.lines(), suffix=_BACKGROUND_SUFFIX)
         with self._renaming:
+            if self._is_ended:
+                return state.number
             if self._visible > state.number:
                 return _NEVER
             self._publish_file(temporary, state)

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from tailrace.env import File
-from tailrace.model.errors import SegmentGoneError
+from tailrace.model.errors import SegmentGoneError, StorageError
 from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.storage.records_file import RecordsFile
 from tailrace.storage.transaction_index import AbortedTxn
@@ -31,7 +31,10 @@ class LogSlice(NamedTuple):
 
     def read(self) -> bytes:
         """The bytes; SegmentGoneError when the segment was cut since the slice was taken."""
-        data = self.file.read_at(self.size, self.position)
+        try:
+            data = self.file.read_at(self.size, self.position)
+        except OSError as cause:
+            raise StorageError(f"read {self.size} bytes of {self.records.path} at {self.position}", cause) from cause
         self.check()
         return data
 

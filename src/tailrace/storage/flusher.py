@@ -10,6 +10,7 @@ moves, and the log refuses writes until it is opened again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from tailrace.env import Mode
@@ -17,6 +18,7 @@ from tailrace.model.errors import SegmentGoneError
 from tailrace.model.invariant import invariant
 from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.local_log import FlushWork, LocalLog
+from tailrace.storage.names import join
 from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
 
 
@@ -48,6 +50,8 @@ class Flusher:
         """Set by the thread that met it: a successful fsync proves nothing any more, whoever learns of it first."""
         self.is_ended = False
         """The log is closed: jobs still on their way find nothing to do."""
+        self.on_their_way = 0
+        """Flushes begun and not completed: they know files by the names they had."""
 
     def capture(self, producers: ProducerStateManager) -> None:
         """Keep the state of now for a snapshot, to be written once the log below it is durable."""
@@ -59,13 +63,15 @@ class Flusher:
         """The log was cut: they speak of what is no more."""
         self._captured.clear()
 
-    def start(self, offset: int, done: Callable[[], None] | None = None) -> None:
+    def start(self, offset: int, recovery_limit: int, done: Callable[[], None] | None = None) -> None:
         """Begin an fsync of everything below `offset`; `done` is called after it, at once if there is nothing to do.
+
+        The recovery point does not pass `recovery_limit`, where something other than bytes is still missing.
 
         Epochs and earlier snapshots go with the segments, the directory last; then the recovery point moves, and
         snapshots that waited for it are written.
         """
-        work = self._local.flush_work(offset)
+        work = self._local.flush_work(offset, recovery_limit=recovery_limit)
         if work is None:
             if done is not None:
                 done()
@@ -76,7 +82,8 @@ class Flusher:
             self._sync(work, snapshots)
 
         def finish(_: None) -> None:
-            if self.sync_error is not None:
+            self.on_their_way -= 1
+            if self.sync_error is not None or self.is_ended:
                 return
             self._local.flushed(work)
             try:
@@ -87,16 +94,20 @@ class Flusher:
                 done()
 
         def fail(error: Exception) -> None:
-            if isinstance(error, SegmentGoneError) and self.is_ended:
+            self.on_their_way -= 1
+            if isinstance(error, SegmentGoneError | OSError) and self.is_ended:
                 return
             if not isinstance(error, OSError):
                 raise error
             self._trouble("flush", error, is_fatal=True)
 
+        self.on_their_way += 1
         self._env.jobs.run("flush-log", run, finish, fail)
 
     def finish_now(self) -> None:
-        """Make everything durable before returning: at close, and before a gap in the offsets."""
+        """Make everything durable before returning: at close, before a gap in the offsets, before segments go."""
+        if self.sync_error is not None:
+            raise self.sync_error
         work = self._local.flush_work(self._local.end_offset, force=True)
         invariant(work is not None, "a forced flush has work")
         assert work is not None
@@ -107,6 +118,10 @@ class Flusher:
         self._sync_snapshots([*self._unsynced, *([path] if path is not None else [])])
         self._unsynced.clear()
         self._env.files.sync_dir(self._local.place.dir)
+
+    def moved_to(self, directory: str) -> None:
+        """The directory was renamed."""
+        self._unsynced = [join(directory, path.rpartition("/")[2]) for path in self._unsynced]
 
     def _sync(self, work: FlushWork, snapshots: list[str]) -> None:
         try:
@@ -128,5 +143,5 @@ class Flusher:
 
     def _sync_snapshots(self, paths: list[str]) -> None:
         for path in paths:
-            if self._env.files.exists(path):
+            with suppress(FileNotFoundError):  # deleted meanwhile
                 self._env.files.open(path, Mode.WRITE).sync()

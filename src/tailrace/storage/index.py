@@ -130,9 +130,6 @@ class SparseIndex(ABC, Generic[EntryT]):
         """Of the entries; the file may be longer."""
         return self.entries * self.ENTRY_BYTES
 
-    def can_append_offset(self, offset: int) -> bool:
-        return 0 <= offset - self._base_offset <= MAX_RELATIVE_OFFSET
-
     def entry(self, n: int) -> EntryT:
         """The n-th entry, counted from 0."""
         with self._lock:
@@ -301,6 +298,15 @@ class SparseIndex(ABC, Generic[EntryT]):
             found = self._search(column, key)
         self._touch()
         return found
+
+    def _after_floor(self, column: Column, key: int) -> EntryT | None:
+        """The first entry whose `column` is greater than `key`; None when there is none."""
+        with self._lock:
+            self._load()
+            slot = self._search(column, key)[0] + 1
+            raw = self._raw(slot) if slot < self._entries else None
+        self._touch()
+        return None if raw is None else self._decode(raw)
 
     def _cut_from(self, column: Column, key: int) -> None:
         """Drop the entries whose `column` is at least `key`."""

@@ -66,20 +66,41 @@ class LoadOptions:
     verifies_transactions: bool = False
 
 
-def load(env: Env, directory: str, config: LogConfig, warm: WarmSet, options: LoadOptions | None = None) -> UnifiedLog:
+def _nobody(segments_left: int) -> None:
+    pass
+
+
+def load(
+    env: Env,
+    directory: str,
+    config: LogConfig,
+    warm: WarmSet,
+    options: LoadOptions | None = None,
+    progress: Callable[[int], None] = _nobody,
+) -> UnifiedLog:
     """Open the log in `directory`, which is made if it is missing.
 
+    `progress` is told, before each segment that must be proven, how many are left.
     Raises InconsistentTopicIdError for another topic's directory, StorageError when the disk refuses; damage that
     the crash rules allow is repaired and logged.
     """
     try:
-        return _Loading(env, directory, config, warm, options or LoadOptions()).run()
+        return _Loading(env, directory, config, warm, options or LoadOptions(), progress).run()
     except OSError as cause:
         raise StorageError(f"load {directory}", cause) from cause
 
 
 class _Loading:
-    def __init__(self, env: Env, directory: str, config: LogConfig, warm: WarmSet, options: LoadOptions) -> None:
+    def __init__(
+        self,
+        env: Env,
+        directory: str,
+        config: LogConfig,
+        warm: WarmSet,
+        options: LoadOptions,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._progress = progress
         self._files = env.files
         self._now_ms = env.clock.now_ms()
         self._options = options
@@ -98,6 +119,7 @@ class _Loading:
         self._settle_interrupted_swap()
         self._load_epochs()
         self._open_segments()
+        self._remove_below_log_start()
         self._with_splits(self._find_overflow)
         end_offset = self._with_splits(self._recover)
         end_offset = self._restart_if_below_log_start(end_offset)
@@ -300,6 +322,19 @@ class _Loading:
         for segment in self._durable_segments():
             self._mend_indexes(segment, listed)
 
+    def _remove_below_log_start(self) -> None:
+        """What a deletion that a crash cut short has left, maybe with holes in it, must not be proven or replayed."""
+        if self._options.was_clean:
+            return
+        log_start = self._options.log_start_offset
+        below = [segment for segment, following in pairwise(self._segments) if following.base_offset <= log_start]
+        self._segments.remove(below)
+        for segment in below:
+            _log.info("%r is removed: it lies below the log start %d", segment, log_start)
+            segment.delete()
+        if below:
+            self._files.sync_dir(self._place.dir)
+
     def _durable_segments(self) -> tuple[LogSegment, ...]:
         """Those that `_recover` will not prove, and whose indexes therefore must be right as they are."""
         if self._options.was_clean:
@@ -376,11 +411,13 @@ class _Loading:
         flushed = self._segments.lower(unflushed[0].base_offset)
         if flushed is not None:
             flushed.check_indexes_to(unflushed[0].base_offset)
+            flushed.cut_zeros_off()
         self._captured.clear()
         self._proven = producers = self._producers_at(unflushed[0].base_offset)
         next_offset = unflushed[0].base_offset
         self._epochs.truncate_from_end(next_offset + 1)  # it may be of before a truncation; batches tell the truth
         for place, segment in enumerate(unflushed):
+            self._progress(len(unflushed) - place)
             if place:
                 if not self._joins(segment, next_offset):
                     _log.warning("%r does not join the log, which ends at %d", segment, next_offset)

@@ -10,29 +10,27 @@ a crash in the middle leaves a prefix of what was there.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tailrace.env import Buffer
 from tailrace.model.errors import OffsetOutOfRangeError, SegmentGoneError
 from tailrace.model.invariant import invariant
-from tailrace.model.offsets import LogOffsetMetadata, OffsetPosition
+from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage import names
 from tailrace.storage.fetch import FetchData
 from tailrace.storage.segment import LogSegment, SegmentPlace
 from tailrace.storage.segments import LogSegments
-from tailrace.storage.swap import retire
+from tailrace.storage.swap import delete_later, retire
 from tailrace.storage.transaction_index import AbortedTxn
-
-_log = logging.getLogger(__name__)
 
 
 class FlushWork(NamedTuple):
     """An fsync to be done: `run` on any thread, then `LocalLog.flushed` with it on the owner's."""
 
-    offset: int
+    recovery_point: int
     truncations: int
     names_changed: int
     rolled: tuple[LogSegment, ...]
@@ -49,7 +47,7 @@ class LocalLog:
         self.place = place
         self.segments = segments
         self.active = active
-        self.end_offset = end_offset
+        self._ends_at(end_offset)
         self.data_end = end_offset
         """Behind the last batch: below the end offset where a truncation cut through a batch."""
         self.recovery_point = recovery_point
@@ -61,10 +59,16 @@ class LocalLog:
         self._rolled: list[LogSegment] = []
         """Segments whose indexes were finished since they were last synced."""
 
+    def _ends_at(self, offset: int) -> None:
+        """The log ends here. Readers see it in one step, once everything below it stands and will not be undone."""
+        self.end_offset = offset
+        self.end = LogOffsetMetadata(offset, self.active.base_offset, self.active.size)
+        """The end offset with the place where the next batch goes."""
+
     @property
-    def end(self) -> LogOffsetMetadata:
-        """The log end offset with the place where the next batch goes."""
-        return LogOffsetMetadata(self.end_offset, self.active.base_offset, self.active.size)
+    def truncations(self) -> int:
+        """How often the log was cut: whoever remembers something of it sees whether that may be void."""
+        return self._truncations
 
     @property
     def size(self) -> int:
@@ -73,7 +77,8 @@ class LocalLog:
     def append(self, batches: Sequence[ShallowBatch], parts: Sequence[Buffer], total_bytes: int) -> None:
         """Write to the active segment and advance the end offset; on an error neither has happened."""
         self.active.append(batches, parts, total_bytes)
-        self.end_offset = self.data_end = batches[-1].last_offset + 1
+        self.data_end = batches[-1].last_offset + 1
+        self._ends_at(self.data_end)
 
     # Reading
 
@@ -118,13 +123,9 @@ class LocalLog:
         segment = self.segments.floor(found.start.segment_base)
         if segment is None:
             return ()
-        last = segment.offset_index.fetch_upper_bound(
-            OffsetPosition(found.start.offset, found.start.position), found.records.size
-        )
-        following = self.segments.higher(segment.base_offset)
-        if last is not None:
-            upper_bound = last.offset
-        else:
+        upper_bound = segment.offset_behind(found.start.position + found.records.size)
+        if upper_bound is None:
+            following = self.segments.higher(segment.base_offset)
             upper_bound = following.base_offset if following is not None else self.end_offset
         return self.aborted_transactions(found.start.offset, upper_bound)
 
@@ -165,7 +166,8 @@ class LocalLog:
         self.names_change()
         self.segments.add(new)
         self.active = new
-        self.end_offset = self.data_end = base
+        self.data_end = base
+        self._ends_at(base)
         return new
 
     def _create(self, base_offset: int) -> LogSegment:
@@ -188,11 +190,12 @@ class LocalLog:
 
     # Flushing
 
-    def flush_work(self, offset: int, *, force: bool = False) -> FlushWork | None:
+    def flush_work(self, offset: int, *, recovery_limit: int | None = None, force: bool = False) -> FlushWork | None:
         """What must be synced so that everything below `offset` is durable; None when it is already.
 
-        Segments rolled since they were last synced are among it even where all their data is durable: the final
-        trim of their indexes is not. `force` also takes the active segment, finished at close.
+        The recovery point will not pass `recovery_limit`. Segments rolled since they were last synced are among it
+        even where all their data is durable: the final trim of their files is not. `force` also takes the active
+        segment, finished at close.
         """
         rolled = tuple(self._rolled)
         if offset <= self.recovery_point and not force and not rolled:
@@ -214,14 +217,15 @@ class LocalLog:
             if names_changed > self._names_synced:
                 files.sync_dir(directory)
 
-        return FlushWork(offset, self._truncations, names_changed, rolled, run)
+        recovery_point = offset if recovery_limit is None else min(offset, recovery_limit)
+        return FlushWork(recovery_point, self._truncations, names_changed, rolled, run)
 
     def flushed(self, work: FlushWork) -> None:
         """An fsync has returned. One that began before a truncation says nothing of what was written since."""
         self.last_flushed_ms = self.place.env.clock.now_ms()
         self._names_synced = max(self._names_synced, work.names_changed)
         if work.truncations == self._truncations:
-            self.recovery_point = max(self.recovery_point, work.offset)
+            self.recovery_point = max(self.recovery_point, work.recovery_point)
             self._rolled = [segment for segment in self._rolled if segment not in work.rolled]
 
     def names_change(self) -> None:
@@ -245,7 +249,7 @@ class LocalLog:
             active.become_active()
         active.cut_at(offset)
         self.active = active
-        self.end_offset = offset
+        self._ends_at(offset)
         self.data_end = active.next_offset()
         self.recovery_point = min(self.recovery_point, offset)
 
@@ -256,7 +260,8 @@ class LocalLog:
         self.active = LogSegment.create(self.place, offset)
         self.segments.add(self.active)
         self.place.env.files.sync_dir(self.place.dir)
-        self.end_offset = self.data_end = offset
+        self.data_end = offset
+        self._ends_at(offset)
         self.recovery_point = min(self.recovery_point, offset)
 
     def _remove_newest_first(self, segments: list[LogSegment]) -> None:
@@ -273,21 +278,13 @@ class LocalLog:
         self.segments.remove(gone)
         retire(self.place, gone)
         self.names_change()
-        jobs = self.place.env.jobs
+        delete_later(self.place, gone)
 
-        def unlink() -> None:
-            for segment in gone:
-                segment.delete()
-
-        def left(error: Exception) -> None:
-            if not isinstance(error, OSError):
-                raise error
-            _log.error("%s: a deleted segment's files stay until the next load: %s", self.place.dir, error)
-
-        def start() -> None:
-            jobs.run("delete-file", unlink, failed=left)
-
-        jobs.later("delete-file", self.place.config.file_delete_delay_ms, start)
+    def moved_to(self, directory: str) -> None:
+        """The directory was renamed. Files on their way out are found and unlinked by the next load."""
+        self.place = replace(self.place, dir=directory)
+        for segment in self.segments:
+            segment.moved_to(self.place)
 
     def finish(self) -> None:
         """Finish the active segment as if it were rolled; the others were finished when they were."""

@@ -63,22 +63,24 @@ class LogWalk:
             self._size = self._file.size()
             if self.position >= self._size:
                 return None
-        self._ensure(HEADER_BYTES)
-        batch = next_batch(self._window, self.position - self._window_start, self._size - self._window_start)
-        if batch is None:
-            return self._grown_or_torn()
+        while (batch := self._header()) is None:
+            if not self._has_grown():
+                raise CorruptMessageError(f"the batch at position {self.position} is not whole")
         if batch.end > len(self._window) and batch.size <= MAX_HELD_BYTES:
             self._ensure(batch.size)
             return next_batch(self._window, self.position - self._window_start, len(self._window))
         return batch
 
-    def _grown_or_torn(self) -> ShallowBatch | None:
-        size = self._file.size()
-        if size > self._size:  # a writer is at work
-            self._size = size
-            self._window = b""
-            return self._next_batch()
-        raise CorruptMessageError(f"the batch at position {self.position} is not whole")
+    def _header(self) -> ShallowBatch | None:
+        """The batch at the position, unless the file ends within it."""
+        self._ensure(HEADER_BYTES)
+        return next_batch(self._window, self.position - self._window_start, self._size - self._window_start)
+
+    def _has_grown(self) -> bool:
+        """A writer is at work: what looked like the end was none."""
+        before, self._size = self._size, self._file.size()
+        self._window = b""
+        return self._size > before
 
     def _ensure(self, wanted_bytes: int) -> None:
         """Have `wanted_bytes` from the position on in the window, as far as the file goes."""

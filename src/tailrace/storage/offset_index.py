@@ -47,13 +47,9 @@ class OffsetIndex(SparseIndex[OffsetPosition]):
         slot, raw = self._floor(_OFFSET, target - self._base_offset)
         return self._before_first() if slot < 0 else self._decode(raw)
 
-    def fetch_upper_bound(self, start: OffsetPosition, size: int) -> OffsetPosition | None:
-        """An entry behind the `size` bytes that begin at `start`, the first such; None when there is none.
-
-        Its offset is greater than all offsets in those bytes.
-        """
-        slot, _ = self._floor(_POSITION, start.position + size - 1)
-        return self.entry(slot + 1) if slot + 1 < self.entries else None
+    def first_from(self, position: int) -> OffsetPosition | None:
+        """The first entry whose position is `position` or more; None when there is none."""
+        return self._after_floor(_POSITION, position - 1)
 
     def append(self, offset: int, position: int) -> None:
         """`offset` must be greater than the last one's."""

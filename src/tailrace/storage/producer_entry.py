@@ -53,10 +53,6 @@ class ProducerStateEntry(NamedTuple):
         return self.batches[-1].last_seq if self.batches else NO_SEQUENCE
 
     @property
-    def first_data_offset(self) -> int:
-        return self.batches[0].first_offset if self.batches else NO_OFFSET
-
-    @property
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 

@@ -178,9 +178,6 @@ class ProducerStateManager:
     def verification_entry(self, producer_id: int) -> VerificationStateEntry | None:
         return self._verification.get(producer_id)
 
-    def clear_verification(self, producer_id: int) -> None:
-        self._verification.clear(producer_id)
-
     def settle_verification(self, producer_id: int, producer_epoch: int, is_control: bool) -> None:
         """To be called for each transactional batch that passed `ProducerAppendInfo.append`."""
         self._verification.settle(producer_id, producer_epoch, is_control)
@@ -320,10 +317,6 @@ class ProducerStateManager:
             except CorruptSnapshotError as error:
                 _log.warning("producer snapshot discarded: %s", error)
                 self._delete_snapshot(offset)
-
-    def delete_snapshots_before(self, offset: int) -> None:
-        for snapshot in self._snapshots[: bisect_left(self._snapshots, offset)]:
-            self._delete_snapshot(snapshot)
 
     def mark_snapshot_for_deletion(self, offset: int) -> str | None:
         """Forget a snapshot whose segment is being deleted and rename it to `….deleted`; None when there is none.

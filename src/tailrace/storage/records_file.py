@@ -15,7 +15,7 @@ from typing import Final
 
 from tailrace.env import Buffer, File, Files, Mode, write_fully
 from tailrace.env.files import MAX_PARTS
-from tailrace.model.errors import SegmentGoneError
+from tailrace.model.errors import CorruptMessageError, SegmentGoneError
 from tailrace.model.invariant import invariant
 from tailrace.record.batch import HEADER_BYTES
 from tailrace.record.shallow import ShallowBatch, next_batch
@@ -60,13 +60,22 @@ class RecordsFile:
         if file is None:
             if self.is_closed:
                 raise SegmentGoneError(f"{self.path} is closed")
-            try:
-                file = self._file = self._files.open(self.path, Mode.WRITE)
-            except FileNotFoundError:
-                raise SegmentGoneError(f"{self.path} does not exist any more") from None
+            file = self._file = self._open()
         if not self._is_pinned:
             self._warm.touch(self)
         return file
+
+    def _open(self) -> File:
+        while True:
+            path = self.path
+            try:
+                file = self._files.open(path, Mode.WRITE)
+            except FileNotFoundError:
+                if path == self.path:
+                    raise SegmentGoneError(f"{path} does not exist any more") from None
+            else:
+                if path == self.path:  # else the file was renamed meanwhile, and another may have its name
+                    return file
 
     def pin(self) -> None:
         """Keep the handle open: the active segment is written to all the time."""
@@ -128,7 +137,10 @@ class RecordsFile:
                 window = self.file.read_at(min(HEADER_WINDOW_BYTES, end - start), start)
                 if len(window) < min(HEADER_BYTES, end - start):
                     raise SegmentGoneError(f"{self.path} is shorter than the {end} bytes it had")
-            batch = next_batch(window, position - start, end - start)
+            try:
+                batch = next_batch(window, position - start, end - start)
+            except CorruptMessageError as error:  # it knows the window only
+                raise CorruptMessageError(f"{self.path} from byte {start} on: {error}") from None
             if batch is None:
                 return
             yield position, batch

@@ -18,17 +18,18 @@ from tailrace.env import Buffer, Env
 from tailrace.model.errors import (
     CorruptIndexError,
     CorruptMessageError,
-    IndexAppendError,
     SegmentGoneError,
     SegmentOffsetOverflowError,
     TailraceError,
 )
 from tailrace.model.ids import NO_TIMESTAMP
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata, TimestampOffset
-from tailrace.record.shallow import ShallowBatch
+from tailrace.record.batch import HEADER_BYTES
+from tailrace.record.shallow import ShallowBatch, next_batch
 from tailrace.storage import names
 from tailrace.storage.fetch import FetchData, LogSlice
 from tailrace.storage.index import SparseIndex
+from tailrace.storage.log_walk import is_zero_from
 from tailrace.storage.offset_index import OffsetIndex
 from tailrace.storage.records_file import RecordsFile
 from tailrace.storage.time_index import TimeIndex
@@ -61,6 +62,7 @@ class LogSegment:
         "_bytes_since_index_entry",
         "_first_timestamp",
         "_indexes_are_checked",
+        "_indexes_are_fresh",
         "_largest",
         "_largest_found",
         "_mending",
@@ -98,6 +100,7 @@ class LogSegment:
         self._first_timestamp: int | None = None
         self._mending = threading.Lock()  # two readers may find the same damage
         self._indexes_are_checked = False
+        self._indexes_are_fresh = False  # made from the data by us: where they disagree, it is the data that is damaged
 
     @classmethod
     def create(cls, place: SegmentPlace, base_offset: int, suffix: str = "") -> LogSegment:
@@ -253,7 +256,7 @@ class LogSegment:
                 if batch.last_offset >= offset:
                     return position, batch
         except CorruptMessageError as error:
-            if indexed_position:
+            if indexed_position and not self._indexes_are_fresh:
                 raise CorruptIndexError(f"{self.offset_index.path}: {error}") from error
             raise
         if position < 0 and 0 < start == indexed_position:
@@ -275,6 +278,32 @@ class LogSegment:
             return FetchData(start, None)
         records = LogSlice(self.records, self.records.file, position, size, cuts)
         return FetchData(start, records, first_entry_incomplete=wanted < batch.size)
+
+    def offset_behind(self, position: int) -> int | None:
+        """An offset that the offset index has at or behind `position`; None when it has none there.
+
+        Everything before `position` is below it. An entry is believed when the batch it speaks of stands in its
+        place: a lower offset would hide what lies between.
+        """
+        cuts = self.records.cuts
+        try:
+            return self._offset_behind(position)
+        except CorruptIndexError:
+            self.mend_indexes(cuts)
+            return self._offset_behind(position)
+
+    def _offset_behind(self, position: int) -> int | None:
+        entry = self.offset_index.first_from(position)
+        if entry is None:
+            return None
+        header = self.records.read(entry.position, HEADER_BYTES)
+        try:
+            batch = next_batch(header, 0, self.records.size - entry.position) if len(header) == HEADER_BYTES else None
+        except CorruptMessageError:
+            batch = None
+        if batch is None or batch.last_offset != entry.offset:
+            raise CorruptIndexError(f"{self.offset_index.path} points at no batch of offset {entry.offset}")
+        return entry.offset
 
     def next_offset(self) -> int:
         """The offset after the last batch, or the base of an empty segment."""
@@ -302,6 +331,20 @@ class LogSegment:
         if 0 < end == indexed_position:
             raise CorruptIndexError(f"{self.offset_index.path} points at no whole batch of {self.records.path}")
         return following, end
+
+    def cut_zeros_off(self) -> None:
+        """Cut off, durably, what a preallocation left behind the last batch: lost power may undo a roll's trim.
+
+        Only for a segment all of whose batches are durable: zeros could stand for a batch that was lost.
+        """
+        end = self.offset_index.last_position
+        try:
+            for position, batch in self.records.headers(end):
+                end = position + batch.size
+        except CorruptMessageError:
+            pass  # so it goes with zeros; other bytes are damage, which readers will be told of
+        if end < self.records.size and is_zero_from(self.records.file, end):
+            self.records.cut(end)
 
     def place_to_cut(self, offset: int) -> int:
         """Where the batches end that lie below `offset`; CorruptMessageError when damage hides that.
@@ -387,12 +430,14 @@ class LogSegment:
         self.time_index = TimeIndex(files, temporary[1], self.base_offset, room, warm, entries=0)
         self.reset_indexes()
         try:
+            following = self.base_offset
             for position, batch in self.records.headers(0):
-                if not self.can_hold(batch.last_offset):
-                    break  # to be split by the load; until then reads go on from the last entry
+                if batch.last_offset < following or not self.can_hold(batch.last_offset):
+                    break  # damaged, or to be split by the load; reads go on from the last entry
                 self.index((batch,), position)
-        except (CorruptMessageError, IndexAppendError):
-            pass  # what cannot be walked, or goes backwards, cannot be indexed; reads up to there go on
+                following = batch.next_offset
+        except CorruptMessageError:
+            pass  # what cannot be walked cannot be indexed; reads up to there go on
         self.finish_indexes()
         fresh: tuple[SparseIndex[Any], ...] = (self.offset_index, self.time_index)
         for before, index in zip(old, fresh, strict=True):
@@ -417,7 +462,7 @@ class LogSegment:
         self.time_index.reset()
         self._largest = TimestampOffset(NOTHING_SO_FAR, self.base_offset)
         self._bytes_since_index_entry = 0
-        self._indexes_are_checked = True
+        self._indexes_are_checked = self._indexes_are_fresh = True
 
     def finish_indexes(self) -> None:
         largest = self.largest
@@ -448,6 +493,14 @@ class LogSegment:
         """Rename the indexes from one suffix to another; those that do not exist are passed over."""
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.rename_to(index.path.removesuffix(old) + new)
+
+    def moved_to(self, place: SegmentPlace) -> None:
+        """The directory was renamed; what is open stays open."""
+        self._place = place
+        self.records.path = place.path(names.log_name(self.base_offset))
+        self.offset_index.moved_to(place.path(names.offset_index_name(self.base_offset)))
+        self.time_index.moved_to(place.path(names.time_index_name(self.base_offset)))
+        self.txn_index.moved_to(place.path(names.txn_index_name(self.base_offset)))
 
     def release(self) -> None:
         """Let go of handles without writing anything."""

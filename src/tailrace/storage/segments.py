@@ -75,8 +75,3 @@ class LogSegments:
         first = max(bisect_right(bases, start) - 1, 0)
         last = len(segments) if end is None else bisect_left(bases, end)
         return segments[first:last]
-
-    def from_base(self, offset: int) -> tuple[LogSegment, ...]:
-        """Those whose base offset is at least `offset`."""
-        bases, segments = self._view
-        return segments[bisect_left(bases, offset) :]

@@ -1,6 +1,6 @@
 """Putting new segments in the place of old ones so that a crash leaves the old log or the new one, nothing else.
 
-    1  the new segments are whole and synced under `.cleaned`
+    1  the new segments are whole and synced under `.cleaned`, these names too
     2  `.cleaned` → `.swap`, the data file with the lowest base offset last and alone, with the directory synced before
        and after: from here on the new ones win
     3  the old segments leave the log and are renamed `.deleted`, and the directory is synced
@@ -53,22 +53,27 @@ def replace_segments(
     for segment in newest_first:
         segment.change_index_suffix(names.SWAP_SUFFIX, "")
     files.sync_dir(place.dir)
+    delete_later(place, old)
+
+
+def delete_later(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
+    """Unlink the files of retired segments after `file.delete.delay.ms`; readers that are at them finish before."""
+    jobs = place.env.jobs
 
     def unlink() -> None:
-        for segment in old:
+        for segment in segments:
             segment.delete()
 
     def left(error: Exception) -> None:
         if not isinstance(error, OSError):
             raise error
-        _log.error("%s: replaced segments' files stay until the next load: %s", place.dir, error)
+        _log.error("%s: files of removed segments stay until the next load: %s", place.dir, error)
 
-    jobs = place.env.jobs
     jobs.later("delete-file", place.config.file_delete_delay_ms, lambda: jobs.run("delete-file", unlink, failed=left))
 
 
 def retire(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
-    """Rename the files of segments that are out of the log to `.deleted`; the caller unlinks them later.
+    """Rename the files of segments that are out of the log to `.deleted`; `delete_later` unlinks them.
 
     A transaction index goes only when its data is durably gone: data that a crash brings back without it would show
     aborted records, and below the recovery point nobody would miss the index. The other indexes would be missed.

@@ -197,10 +197,15 @@ class TransactionIndex:
         return self._last_offset
 
     def _open(self) -> File:
+        path = self._path
         try:
-            return self._files.open(self._path, Mode.READ)
+            file = self._files.open(path, Mode.READ)
         except FileNotFoundError:
-            raise SegmentGoneError(f"{self._path} does not exist any more") from None
+            raise SegmentGoneError(f"{path} does not exist any more") from None
+        if path != self._path:  # renamed meanwhile: another segment's may have its name by now
+            file.close()
+            raise SegmentGoneError(f"{path} was renamed while it was opened")
+        return file
 
     def _read(self) -> Iterator[AbortedTxn]:
         entries = self.entries

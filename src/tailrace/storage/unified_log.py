@@ -26,11 +26,12 @@ from tailrace.model.errors import (
     OffsetOutOfRangeError,
     SegmentGoneError,
     StorageError,
+    TailraceError,
 )
 from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
 from tailrace.model.invariant import invariant
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata
-from tailrace.storage import offset_lookup, producer_replay
+from tailrace.storage import offset_lookup, producer_replay, segment_deletion, segment_swap
 from tailrace.storage.append import AppendResult
 from tailrace.storage.appender import Appender
 from tailrace.storage.epoch_cache import LeaderEpochCache
@@ -41,12 +42,17 @@ from tailrace.storage.offset_lookup import FoundOffset
 from tailrace.storage.origin import Origin
 from tailrace.storage.partition_metadata import PartitionMetadata
 from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
+from tailrace.storage.retention import Deletion
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.validator import ValidationRules
 from tailrace.storage.verification import NO_GUARD, VerificationGuard
 
 T = TypeVar("T")
+
+
+def _nobody(error: StorageError) -> None:
+    pass
 
 
 class UnifiedLog:
@@ -77,6 +83,8 @@ class UnifiedLog:
         """Counted when a truncation is through: a reader who began before cannot tell its bound from the new end."""
         self._first_unstable: LogOffsetMetadata | None = None
         self._failure: StorageError | None = None
+        self.on_failure: Callable[[StorageError], object] = _nobody
+        """Who is told of every failed write, on the owner's thread."""
         self.config = local.place.config
         self.use_config(self.config)
         self.topic_id = topic_id
@@ -152,7 +160,11 @@ class UnifiedLog:
         It never moves back here: what a reader has seen stays visible until a truncation takes it away.
         """
         bounded = min(max(offset, self.high_watermark), self.local.end_offset)
-        self._set_high_watermark(self.local.locate(bounded))
+        try:
+            place = self.local.locate(bounded)
+        except (OSError, TailraceError):  # readers will be told
+            place = LogOffsetMetadata(bounded)
+        self._set_high_watermark(place)
         return bounded
 
     def maybe_increment_high_watermark(self, new: LogOffsetMetadata) -> bool:
@@ -173,8 +185,8 @@ class UnifiedLog:
 
     def refresh_first_unstable(self) -> None:
         first = self.producers.first_unstable_offset
-        if first is not None and (first.is_offset_only or first.offset < self._log_start):
-            first = self.local.locate(max(first.offset, self._log_start))
+        if first is not None and first.offset < self._log_start:
+            first = LogOffsetMetadata(self._log_start)
         self._first_unstable = first
 
     def increment_log_start(self, offset: int) -> bool:
@@ -255,8 +267,10 @@ class UnifiedLog:
     def failed(self, doing: str, cause: OSError) -> StorageError:
         """The error to answer with. Only a full disk, cleanly undone, leaves the log writable."""
         error = StorageError(f"{doing} in {self.dir}", cause)
-        if not error.disk_full or self.local.active.records.has_waste:
+        is_suspect = self.local.active.records.has_waste or self._flusher.sync_error is not None
+        if is_suspect or not error.disk_full:
             self._failure = error
+        self.on_failure(error)
         return error
 
     def _do(self, doing: str, action: Callable[[], T], *, is_undone: bool = True) -> T:
@@ -313,11 +327,16 @@ class UnifiedLog:
         first_unstable = self._first_unstable
         if isolation is Isolation.HIGH_WATERMARK or first_unstable is None:
             return high_watermark
-        return first_unstable if first_unstable.offset < high_watermark.offset else high_watermark
+        if first_unstable.offset >= high_watermark.offset:
+            return high_watermark
+        return self.local.locate(first_unstable.offset) if first_unstable.is_offset_only else first_unstable
 
     def aborted_transactions(self, start: int, end: int) -> tuple[AbortedTxn, ...]:
         """Every aborted transaction that overlaps `start` ≤ offset < `end`."""
-        return self.local.aborted_transactions(start, end)
+        try:
+            return self.local.aborted_transactions(start, end)
+        except OSError as cause:
+            raise StorageError(f"read the aborted transactions of {self.dir}", cause) from cause
 
     def offset_by_time(self, timestamp: int) -> FoundOffset | None:
         """The first record at or after `timestamp`, or one of the special places of `offset_lookup`."""
@@ -349,6 +368,7 @@ class UnifiedLog:
 
     def roll(self) -> LogSegment:
         """Begin a new segment at the log end."""
+        self._check_writable()
         return self._do("roll", lambda: self._roll(self.local.end_offset))
 
     def roll_for(self, first_offset: int, last_offset: int) -> None:
@@ -357,18 +377,23 @@ class UnifiedLog:
 
     def _roll(self, at_least: int) -> LogSegment:
         self._appender.finish_transactions()  # the snapshot takes them for ended
-        base = max(at_least, self.local.end_offset)
-        if base > self.local.data_end and not self.config.compacts:
-            # The next load would take the gap for a loss, unless a snapshot stands behind it. This blocks, and is rare.
-            self.producers.update_map_end_offset(base)
-            self._flusher.finish_now()
-        new = self.local.roll(at_least)
+        if max(at_least, self.local.end_offset) > self.local.data_end and not self.config.compacts:
+            # Where it fails, the snapshot behind the gap may be left, which speaks for offsets that are not written.
+            new = self._do("roll behind a gap", lambda: self._roll_behind_gap(at_least), is_undone=False)
+        else:
+            new = self.local.roll(at_least)
         self.producers.update_map_end_offset(new.base_offset)
         self._flusher.capture(self.producers)
         if self._high_watermark.offset >= self.local.end_offset:
             self._set_high_watermark(self.local.end)
         self.flush(new.base_offset)
         return new
+
+    def _roll_behind_gap(self, at_least: int) -> LogSegment:
+        """The next load would take the gap for a loss, unless a snapshot stands behind it. This blocks, and is rare."""
+        self.producers.update_map_end_offset(max(at_least, self.local.end_offset))
+        self._flusher.finish_now()
+        return self.local.roll(at_least)
 
     def flush_due_ms(self) -> int:
         """When `flush.ms` asks for the next flush; far in the future with the default."""
@@ -379,15 +404,34 @@ class UnifiedLog:
 
         See `flusher` for what is synced, in which order, and what a failure means.
         """
-        wanted = self.local.end_offset if offset is None else offset
-        self._flusher.start(min(wanted, self._appender.first_unfinished), done)
+        end = self.local.end_offset
+        self._flusher.start(end if offset is None else min(offset, end), self._appender.first_unfinished, done)
+
+    def flush_now(self) -> None:
+        """Make everything durable before returning, with a producer snapshot at the log end. This blocks."""
+        self._do("finish transactions", self._appender.finish_transactions)
+        self._do("flush", self._flusher.finish_now)
 
     def _flush_trouble(self, doing: str, cause: OSError, *, is_fatal: bool) -> None:
         error = self.failed(doing, cause)
         if is_fatal:
             self._failure = self._failure or error
 
-    # Truncating
+    # Deleting and truncating
+
+    def delete_old_segments(self, checkpoint_log_start: Callable[[int], None]) -> list[Deletion]:
+        """Let go of the segments that `retention` takes; returns them, oldest first.
+
+        `checkpoint_log_start` must have made the log start durable when it returns. See `segment_deletion`.
+        """
+        self._check_writable()
+        return segment_deletion.delete_old_segments(self, checkpoint_log_start, self._env.clock.now_ms())
+
+    def replace_segments(self, old: Sequence[LogSegment], new: Sequence[LogSegment]) -> None:
+        """Put compacted segments, whole and synced under `.cleaned`, in the place of old ones. See `segment_swap`."""
+        self._check_writable()
+        self._do("swap in compacted segments", lambda: segment_swap.swap_in(self, old, new), is_undone=False)
+        self.update_high_watermark(self.high_watermark)  # it may have known its place in an old one
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, durably; whether there was anything.
@@ -454,7 +498,19 @@ class UnifiedLog:
         self.check_bounds()
         self._truncations_settled += 1
 
-    # Ending
+    # Moving and ending
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flusher.on_their_way > 0
+
+    def moved_to(self, directory: str) -> None:
+        """The directory was renamed, while no flush was on its way."""
+        self.local.moved_to(directory)
+        self._flusher.moved_to(directory)
+        self.producers.move_to(directory)
+        self.epochs.moved_to(directory)
+        self._metadata.moved_to(directory)
 
     def close(self) -> None:
         """Leave everything durable and finished, so that the next load with `was_clean` needs no recovery.
@@ -478,4 +534,5 @@ class UnifiedLog:
     def abandon(self) -> None:
         """Let go of every handle and write nothing: the directory has failed or is being removed."""
         self._flusher.is_ended = True
+        self.epochs.end()
         self.local.release()

@@ -80,9 +80,6 @@ class VerificationStates:
     def get(self, producer_id: int) -> VerificationStateEntry | None:
         return self._entries.get(producer_id)
 
-    def clear(self, producer_id: int) -> None:
-        self._entries.pop(producer_id, None)
-
     def settle(self, producer_id: int, epoch: int, is_control: bool) -> None:
         """A transactional batch was taken: the verification has served, whatever came of it.
 

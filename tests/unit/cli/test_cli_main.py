@@ -4,10 +4,12 @@ import argparse
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from sample_log import copy_sample
 
 from tailrace import __version__
 from tailrace.cli.command import Command, Handler, Subparsers
@@ -71,6 +73,52 @@ def test_an_error_becomes_a_message_and_a_hint(capsys: pytest.CaptureFixture[str
 def test_an_error_without_hint_or_message_still_says_something(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["work", "1"], [command(raising(IndexAppendError()))]) == 1
     assert capsys.readouterr().err == "error: INDEX_APPEND\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--version"], ["demo"], ["log", "dump", "DIRECTORY"], ["log", "verify", "DIRECTORY"]],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_output_that_cannot_be_written_is_an_error_and_no_traceback(tmp_path: Path, arguments: list[str]) -> None:
+    sample = copy_sample(tmp_path / "t-0")
+    command = [argument.replace("DIRECTORY", str(sample)) for argument in arguments]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "tailrace", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+    assert result.stderr == "error: write to standard output: No space left on device\nhint: free space on the disk\n"
+    assert result.returncode == 1
+
+
+def test_closed_output_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["work", "1"], [command(lambda args: 0)]) == 1
+    assert capsys.readouterr().err.startswith("error: standard output is closed\n")
+
+
+def test_an_error_of_a_file_that_no_command_expected_shows_its_traceback() -> None:
+    with pytest.raises(FileNotFoundError):
+        main(["work", "1"], [command(raising(FileNotFoundError(2, "No such file", "some/file")))])
+
+
+def test_rich_output_into_a_closed_pipe_has_the_exit_code_of_one(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as pipe:
+        result = subprocess.run(
+            [sys.executable, "-m", "tailrace", "demo", "--dir", str(tmp_path)],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (141, "")
 
 
 def test_ctrl_c_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:

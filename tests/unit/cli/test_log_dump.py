@@ -277,6 +277,15 @@ def test_a_file_of_another_kind(capsys: Captured, tmp_path: Path) -> None:
     assert "no regular file" in err
 
 
+def test_paths_that_cannot_be_looked_up(capsys: Captured, tmp_path: Path) -> None:
+    (tmp_path / "dangling.log").symlink_to(tmp_path / "nowhere")
+    assert main(["log", "dump", str(tmp_path / "dangling.log"), "x" * 300, ""]) == 1
+    err = capsys.readouterr().err
+    assert f"error: {tmp_path}/dangling.log is a link to a file that does not exist" in err
+    assert f"error: read {'x' * 300}: File name too long" in err
+    assert "error: '' does not exist" in err
+
+
 def test_text_with_the_name_of_a_log(capsys: Captured, tmp_path: Path) -> None:
     fake = tmp_path / "00000000000000000000.log"
     fake.write_text("this is plain text and not a log at all\n" * 10)

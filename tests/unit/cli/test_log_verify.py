@@ -109,7 +109,7 @@ def test_an_empty_partition_is_fine(capsys: Captured, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("missing", "does not exist"), ("file", "is a file"), ("empty", "holds no")]
+    ("name", "words"), [("missing", "does not exist"), ("file", "is not a directory"), ("empty", "holds no")]
 )
 def test_what_is_no_directory_of_a_log(capsys: Captured, tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "file").write_bytes(b"")
@@ -119,6 +119,15 @@ def test_what_is_no_directory_of_a_log(capsys: Captured, tmp_path: Path, name: s
     assert captured.out == ""
     assert f"error: {tmp_path / name} {words}" in captured.err
     assert "hint: give a partition's directory" in captured.err
+
+
+def test_what_is_no_regular_file_is_a_finding_and_is_not_waited_for(capsys: Captured, sample: Path) -> None:
+    for name in ("00000000000000009999.log", "00000000000000000000.snapshot", "leader-epoch-checkpoint"):
+        (sample / name).unlink(missing_ok=True)
+        os.mkfifo(sample / name)
+    code, out = run(capsys, sample)
+    assert code == 1
+    assert out.count("cannot be read: not a regular file") == 3
 
 
 def test_hostile_names_are_escaped(capsys: Captured, sample: Path) -> None:

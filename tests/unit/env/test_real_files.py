@@ -76,6 +76,16 @@ def test_a_directory_is_no_file(files: RealFiles, tmp_path: Path, mode: Mode) ->
         files.open(str(tmp_path), mode)
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_fifo_or_a_device_is_no_file_and_is_not_waited_for(files: RealFiles, tmp_path: Path, mode: Mode) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (str(tmp_path / "fifo"), os.devnull):
+        with refused(errno.EINVAL) as caught:
+            files.open(path, mode)
+        assert "not a regular file" in str(caught.value)
+        assert path in str(caught.value)
+
+
 def test_writes_gather_parts_at_a_position(files: RealFiles, tmp_path: Path) -> None:
     file = files.open(make(tmp_path), Mode.WRITE)
     assert file.write_at([b"ab", bytearray(b"cd"), memoryview(b"efg")[:1]], 3) == 5
@@ -235,6 +245,8 @@ def test_size_and_time(files: RealFiles, tmp_path: Path) -> None:
     os.utime(path, ns=(0, 1_234_567_999))
     assert files.size(path) == 3
     assert files.modified_ms(path) == 1234
+    files.set_modified_ms(path, 5678)
+    assert files.modified_ms(path) == 5678
 
 
 def test_directories(files: RealFiles, tmp_path: Path) -> None:

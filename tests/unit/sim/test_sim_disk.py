@@ -98,6 +98,10 @@ def test_times_come_from_the_clock() -> None:
     clock.advance(5)
     file.truncate(0)
     assert disk.modified_ms("/f") == 110
+    disk.set_modified_ms("/f", 7)
+    assert disk.modified_ms("/f") == 7
+    file.write_at([b"x"], 0)
+    assert disk.modified_ms("/f") == 110
 
 
 def test_a_mapping_sees_later_writes_until_closed(disk: SimDisk) -> None:

@@ -81,6 +81,7 @@ def test_every_operation_can_fail(disk: SimDisk, op: Op) -> None:
         "sync": file.sync,
         "map": file.map,
         "stat": lambda: disk.size("/f"),
+        "set_time": lambda: disk.set_modified_ms("/f", 5),
         "list": lambda: disk.list("/"),
         "make_dir": lambda: disk.make_dir("/d2"),
         "rename": lambda: disk.rename("/f", "/g"),

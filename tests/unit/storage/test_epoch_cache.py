@@ -49,7 +49,6 @@ def test_an_empty_cache_knows_nothing() -> None:
     assert cache.latest_epoch is None
     assert cache.latest_entry is None
     assert cache.earliest_entry is None
-    assert cache.previous_epoch() is None
     assert cache.epoch_for_offset(0) is None
     assert cache.end_offset_for(0, 73) == (-1, -1)
     assert cache.end_offset_for(-1, 73) == (-1, -1)
@@ -122,11 +121,9 @@ def test_the_end_of_an_epoch_is_the_next_ones_start_or_the_logs_end() -> None:
     assert cache.end_offset_for(-1, 73) == (-1, -1)
 
 
-def test_the_epoch_of_an_offset_and_the_epoch_before() -> None:
+def test_the_epoch_of_an_offset() -> None:
     cache = cache_in(World(), (2, 10), (4, 20), (7, 30))
     assert [cache.epoch_for_offset(offset) for offset in (9, 10, 19, 20, 29, 30, 2**62)] == [None, 2, 2, 4, 4, 7, 7]
-    assert cache.previous_epoch() == 4
-    assert [cache.previous_epoch(epoch) for epoch in (0, 2, 3, 4, 5, 7, 99)] == [None, None, 2, 2, 4, 4, 7]
 
 
 @pytest.mark.spec("LS-32")

@@ -108,9 +108,7 @@ def test_a_full_index_refuses_more(tmp_path: Path) -> None:
 @pytest.mark.spec("LS-09")
 def test_an_offset_too_far_from_the_base_is_refused(tmp_path: Path) -> None:
     index = index_at(tmp_path)
-    assert index.can_append_offset(BASE + 2**31 - 1)
     for offset in (BASE + 2**31, BASE - 1, -1, 2**63 - 1):
-        assert not index.can_append_offset(offset)
         with pytest.raises(SegmentOffsetOverflowError, match=str(offset)):
             index.append(offset, 0)
     assert index.entries == 0
@@ -309,16 +307,16 @@ def test_entries_gather_in_memory_and_are_written_together(tmp_path: Path) -> No
     assert files.writes[2:] == [(PENDING_ENTRIES * 16, 8)]
 
 
-def test_the_upper_bound_of_a_fetch(tmp_path: Path) -> None:
+def test_the_first_entry_from_a_position_on(tmp_path: Path) -> None:
     index = index_at(tmp_path)
-    assert index.fetch_upper_bound(OffsetPosition(BASE, 0), 100) is None
+    assert index.first_from(100) is None
     filled(index, 3)
     index.sync()
-    assert index.fetch_upper_bound(OffsetPosition(BASE, 0), 0) == OffsetPosition(BASE + 10, 100)
-    assert index.fetch_upper_bound(OffsetPosition(BASE, 0), 100) == OffsetPosition(BASE + 10, 100)
-    assert index.fetch_upper_bound(OffsetPosition(BASE, 0), 101) == OffsetPosition(BASE + 20, 200)
-    assert index.fetch_upper_bound(OffsetPosition(BASE + 10, 100), 200) == OffsetPosition(BASE + 30, 300)
-    assert index.fetch_upper_bound(OffsetPosition(BASE + 10, 100), 201) is None
+    assert index.first_from(0) == OffsetPosition(BASE + 10, 100)
+    assert index.first_from(100) == OffsetPosition(BASE + 10, 100)
+    assert index.first_from(101) == OffsetPosition(BASE + 20, 200)
+    assert index.first_from(300) == OffsetPosition(BASE + 30, 300)
+    assert index.first_from(301) is None
 
 
 def test_an_entry_that_is_not_there_cannot_be_asked_for(tmp_path: Path) -> None:

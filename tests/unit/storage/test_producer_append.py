@@ -181,7 +181,7 @@ def test_only_the_last_five_batches_are_kept() -> None:
     for seq in range(8):
         add(info, seq, offset=100 + seq)
     assert [each.last_seq for each in info.entry.batches] == [3, 4, 5, 6, 7]
-    assert (info.entry.first_seq, info.entry.first_data_offset) == (3, 103)
+    assert (info.entry.first_seq, info.entry.batches[0].first_offset) == (3, 103)
 
 
 @pytest.mark.spec("LS-31")

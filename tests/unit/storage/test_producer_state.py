@@ -259,9 +259,6 @@ def test_verification_reaches_the_check_of_an_append(log: Log) -> None:
     log.state.settle_verification(7, 0, is_control=False)
     assert log.state.verification_entry(7) is None
     log.data(7, 4, txn=True)
-    log.state.maybe_create_verification_state(7, 0, 0, False, NOW)
-    log.state.clear_verification(7)
-    assert log.state.verification_entry(7) is None
 
 
 class TestSnapshots:
@@ -463,14 +460,6 @@ class TestSnapshots:
         log.state.truncate_fully_and_start_at(0)
         assert all((log.directory / name).exists() for name in names)
 
-    def test_snapshots_before_an_offset_are_deleted(self, log: Log) -> None:
-        for offset in (10, 20, 30):
-            log.advance(offset)
-            log.state.take_snapshot()
-        log.state.delete_snapshots_before(20)
-        assert log.snapshots() == [20, 30]
-        assert log.state.oldest_snapshot_offset == 20
-
     def test_marked_snapshot_is_renamed_and_forgotten(self, log: Log) -> None:
         for offset in (10, 20):
             log.advance(offset)
@@ -490,7 +479,7 @@ class TestSnapshots:
         moved = log.directory.rename(log.directory.with_name("orders-1"))
         log.state.move_to(str(moved))
         assert log.state.snapshot_file_for(10) == f"{moved}/00000000000000000010.snapshot"
-        log.state.delete_snapshots_before(11)
+        log.state.truncate_fully_and_start_at(0)
         assert list(moved.iterdir()) == []
 
     def test_missing_directory_has_no_snapshots(self, tmp_path: Path) -> None:

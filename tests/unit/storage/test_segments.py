@@ -22,7 +22,7 @@ def test_an_empty_set_has_nothing_to_find() -> None:
     segments = LogSegments()
     assert (len(segments), segments.first, segments.active) == (0, None, None)
     assert (segments.floor(5), segments.higher(5), segments.lower(5)) == (None, None, None)
-    assert (segments.covering(0), segments.from_base(0)) == ((), ())
+    assert segments.covering(0) == ()
 
 
 @settings(deadline=None, max_examples=60)
@@ -40,7 +40,6 @@ def test_navigation_is_that_of_a_sorted_list(bases: set[int], offset: int, end: 
     assert base(segments.floor(offset)) == max((each for each in bases if each <= offset), default=None)
     assert base(segments.higher(offset)) == min((each for each in bases if each > offset), default=None)
     assert base(segments.lower(offset)) == max((each for each in bases if each < offset), default=None)
-    assert [base(each) for each in segments.from_base(offset)] == sorted(each for each in bases if each >= offset)
     first = max((each for each in bases if each <= offset), default=min(bases))
     assert [base(each) for each in segments.covering(offset)] == sorted(each for each in bases if each >= first)
     assert [base(each) for each in segments.covering(offset, end)] == sorted(

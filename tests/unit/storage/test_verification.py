@@ -44,8 +44,8 @@ def test_second_batch_joins_the_verification_of_the_first() -> None:
 def test_verification_begun_again_has_another_guard() -> None:
     states = VerificationStates()
     stale = states.start(7, 0, 0, supports_epoch_bump=False, now_ms=0).guard
-    states.clear(7)
-    states.clear(7)
+    states.settle(7, 0, is_control=False)
+    states.settle(7, 0, is_control=False)
     assert not states.start(7, 0, 0, supports_epoch_bump=False, now_ms=0).guard.verifies(stale)
 
 

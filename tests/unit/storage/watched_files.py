@@ -96,6 +96,9 @@ class WatchedFiles:
     def modified_ms(self, path: str) -> int:
         return self._files.modified_ms(path)
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._files.set_modified_ms(path, modified_ms)
+
     def make_dir(self, path: str) -> None:
         self._files.make_dir(path)
 

@@ -7,9 +7,10 @@ import random
 from tailrace.env import Env
 from tailrace.env.jobs import InlineJobs
 from tailrace.env.real.clock import RealClock
-from tailrace.env.real.files import RealFile, RealFiles
+from tailrace.env.real.files import RealFile, RealFiles, RealLock
+from tailrace.env.real.jobs import ThreadJobs
 
-__all__ = ["RealClock", "RealFile", "RealFiles", "real_env"]
+__all__ = ["RealClock", "RealFile", "RealFiles", "RealLock", "ThreadJobs", "real_env"]
 
 
 def real_env(seed: int | None = None) -> Env:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import builtins
 import errno
+import fcntl
 import mmap
 import os
 import stat
+import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from tailrace.env.files import Buffer, Entry, Mapping, Mode
 
+_ALWAYS: Final = os.O_CLOEXEC | os.O_NONBLOCK  # the latter so that a FIFO is opened, and refused, without a wait
 _FLAGS: Final = {
-    Mode.READ: os.O_RDONLY | os.O_CLOEXEC,
-    Mode.WRITE: os.O_RDWR | os.O_CLOEXEC,
-    Mode.CREATE: os.O_RDWR | os.O_CLOEXEC | os.O_CREAT,
-    Mode.REPLACE: os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC,
+    Mode.READ: os.O_RDONLY | _ALWAYS,
+    Mode.WRITE: os.O_RDWR | _ALWAYS,
+    Mode.CREATE: os.O_RDWR | _ALWAYS | os.O_CREAT,
+    Mode.REPLACE: os.O_RDWR | _ALWAYS | os.O_CREAT | os.O_TRUNC,
 }
 _PERMISSIONS: Final = 0o666  # less the umask
 _CLOSED: Final = -1
+_WHOLE_FILE: Final = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock of 64-bit Linux
 
 
 class RealFile:
@@ -134,18 +138,37 @@ def _refuse_negative(position: int) -> None:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
+class RealLock:
+    """A lock of the open file description: refuses a second holder in this process too, and Java's file locks."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: RealFile) -> None:
+        """OSError, with the class BlockingIOError when it is taken."""
+        self._file = file
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            fcntl.fcntl(file.fileno(), fcntl.F_OFD_SETLK, _WHOLE_FILE)
+        else:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def release(self) -> None:
+        self._file.close()
+
+
 class RealFiles:
-    """Paths are taken as they are; symbolic links are followed."""
+    """Paths are taken as they are; symbolic links are followed. Only regular files are opened, never waited for."""
 
     __slots__ = ()
 
     def open(self, path: str, mode: Mode) -> RealFile:
         file = RealFile(os.open(path, _FLAGS[mode], _PERMISSIONS), path)
-        # The kernel refuses a directory for writing only.
-        if mode is Mode.READ and stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
-            file.close()
+        kind = os.fstat(file.fileno()).st_mode
+        if stat.S_ISREG(kind):
+            return file
+        file.close()
+        if stat.S_ISDIR(kind):  # which the kernel refuses for writing only
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return file
+        raise OSError(errno.EINVAL, "not a regular file", path)
 
     def list(self, path: str) -> builtins.list[Entry]:
         with os.scandir(path) as entries:
@@ -164,6 +187,9 @@ class RealFiles:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def make_dir(self, path: str) -> None:
         try:
@@ -190,3 +216,15 @@ class RealFiles:
             raise
         finally:
             os.close(fd)
+
+    def lock(self, path: str) -> RealLock:
+        file = self.open(path, Mode.CREATE)
+        try:
+            return RealLock(file)
+        except OSError as error:
+            file.close()
+            error.filename = path
+            raise
+
+    def canonical(self, path: str) -> str:
+        return os.path.realpath(path, strict=True)

@@ -19,7 +19,7 @@ from typing import Final
 
 from tailrace.env.variables import variable
 
-KERNELS: Final = ("bytewise", "whole")
+KERNELS: Final = ("bytewise", "offset_map", "rebuild", "whole")
 
 
 def interpreted(kernel: str) -> ModuleType:
@@ -42,6 +42,16 @@ COMPILED: Final = not any(
 )
 
 from tailrace.record.kernels.bytewise import FAULTS, TIMESTAMP_FAULT, BytewiseCheck  # noqa: E402
+from tailrace.record.kernels.offset_map import (  # noqa: E402
+    DROPPED,
+    KEPT,
+    KEPT_TOMBSTONE,
+    digest,
+    find,
+    keep_rows,
+    put_rows,
+)
+from tailrace.record.kernels.rebuild import GREATEST_GROWTH, rebuild_records  # noqa: E402
 from tailrace.record.kernels.whole import (  # noqa: E402
     AT_END,
     BAD_LENGTH,
@@ -61,6 +71,7 @@ from tailrace.record.kernels.whole import (  # noqa: E402
     check_whole,
     walk_batches,
     walk_records,
+    walk_some,
 )
 
 __all__ = [
@@ -68,9 +79,13 @@ __all__ = [
     "BAD_LENGTH",
     "BAD_RECORDS",
     "COMPILED",
+    "DROPPED",
     "FAULTS",
+    "GREATEST_GROWTH",
     "HEADERS_END",
     "HEADERS_START",
+    "KEPT",
+    "KEPT_TOMBSTONE",
     "KERNELS",
     "KEY_LENGTH",
     "KEY_START",
@@ -85,7 +100,13 @@ __all__ = [
     "BytewiseCheck",
     "check_all",
     "check_whole",
+    "digest",
+    "find",
     "interpreted",
+    "keep_rows",
+    "put_rows",
+    "rebuild_records",
     "walk_batches",
     "walk_records",
+    "walk_some",
 ]

@@ -5,6 +5,7 @@
     check_whole    checks records of a v2 batch as a leader must before it appends them
     check_all      the same for a batch that is all there
     walk_records   finds where the parts of each record of one batch lie
+    walk_some      the same for as many records as there is room for
     walk_batches   the same over a buffer of batches
 
 Each stops at the first record that is cut off or not right and says where; `bytewise` then looks at that record again.
@@ -368,6 +369,35 @@ def walk_records(
         with cython.nogil:
             taken = _walk(buffer, start, end, count, base_offset, base_timestamp, same_timestamp, rows, 0)
     return taken == count
+
+
+def walk_some(
+    buffer: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.longlong,
+    base_offset: cython.longlong,
+    base_timestamp: cython.longlong,
+    same_timestamp: cython.bint,
+    rows: cython.longlong[::1],
+) -> tuple[int, int]:
+    """`walk_records` for the first records of a batch that may have more than there are rows.
+
+    Fills a row for each of up to `count` records, which begin at `start`. Returns how many it took and the position
+    behind them: fewer than `count` with rows left over when the next one is not right.
+    """
+    taken: cython.longlong
+    if start < 0 or start > end or end > len(buffer):
+        raise IndexError(f"[{start}:{end}] is outside a buffer of {len(buffer)} bytes")
+    count = min(count, len(rows) // 8)
+    if end - start < _GIL_WORTH_BYTES:
+        taken = _walk(buffer, start, end, count, base_offset, base_timestamp, same_timestamp, rows, 0)
+    else:
+        with cython.nogil:
+            taken = _walk(buffer, start, end, count, base_offset, base_timestamp, same_timestamp, rows, 0)
+    if taken < 0:  # all that were wanted, and not the last of the bytes
+        taken = count
+    return taken, rows[8 * taken - 1] if taken > 0 else start
 
 
 @cython.cfunc

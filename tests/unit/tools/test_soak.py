@@ -1,0 +1,51 @@
+"""The soak: how it divides its work, what it reports, and one that is very short."""
+
+from __future__ import annotations
+
+import pytest
+
+import soak
+from soak import Figures, Piece, plan, rows
+
+WEIGHTS = {"batches": 3, "directories": 1}
+
+
+def test_a_plan_has_as_much_as_was_asked_for_and_no_input_twice() -> None:
+    pieces = plan(120_000, 1_000_001, 5, WEIGHTS)
+    crashes = [piece for piece in pieces if piece.target is None]
+    assert sum(piece.inputs for piece in crashes) == 120_000
+    assert len({piece.seed for piece in crashes}) == len(crashes)
+    for target, weight in WEIGHTS.items():
+        ours = [piece for piece in pieces if piece.target == target]
+        assert sum(piece.inputs for piece in ours) >= 1_000_001 * weight / 4
+        assert [piece.first for piece in ours[1:]] == [piece.first + piece.inputs for piece in ours[:-1]]
+    assert {piece.target for piece in pieces if piece.is_interpreted} == {"batches"}
+
+
+def test_nothing_is_planned_for_nothing() -> None:
+    assert plan(0, 0, 5, WEIGHTS) == []
+
+
+def test_rows_say_what_was_run_and_found() -> None:
+    figures = Figures(crash_points=1200, inputs={"batches": 3000, "codecs": 500}, interpreted=40, slowest_ms=7)
+    crashes, inputs = rows(figures, 61.4, 9, "2026-01-02")
+    assert crashes == "| 2026-01-02 | crash points | 1,200; no findings; seed 9, 61 s in all |"
+    assert inputs.startswith("| 2026-01-02 | hostile inputs | 3,500 (batches 3,000, codecs 500; 40 of them with interp")
+    figures.findings.append("one")
+    assert all("1 findings" in row for row in rows(figures, 1, 9, "2026-01-02"))
+
+
+def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "SUPPORT", soak.ROOT / "nowhere")
+    moved: list[int] = []
+    running = soak.Soak(1, lambda _, count: moved.append(count))
+    running.run([Piece("batches", 1, 0, 10)])
+    assert sum(moved) == 10
+    assert "hostile_run.py" in running.figures.findings[0]
+
+
+def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "shares", lambda: {"codecs": 2, "checkpoints": 1})
+    assert soak.main(["--crash-points", "0", "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "| hostile inputs | 300 (codecs 200, checkpoints 100; 0 of them" in printed
