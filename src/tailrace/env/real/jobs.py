@@ -1,0 +1,118 @@
+"""Jobs on threads: work anywhere, completions and delayed actions on the thread that calls `step`.
+
+The owner's loop calls `step` when `wake` was called or `due_ms` has come; a program without a loop calls `run_until`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from tailrace.env.clock import Clock
+
+T = TypeVar("T")
+
+_LONGEST_WAIT_MS = 60_000
+
+
+class ThreadJobs:
+    """`run` and `later` may be called on any thread; everything else is the owner's."""
+
+    def __init__(self, clock: Clock, workers: int, wake: Callable[[], None] | None = None) -> None:
+        """`wake` is called on a worker's thread whenever there is something for `step`."""
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
+        self._wake = wake
+        self._changed = threading.Condition()
+        self._finished: deque[Callable[[], None]] = deque()
+        self._later: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = 0  # orders actions that are due at the same moment
+
+    def run(
+        self,
+        name: str,
+        work: Callable[[], T],
+        done: Callable[[T], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        def step() -> None:
+            threading.current_thread().name = name
+            try:
+                value = work()
+            except Exception as error:
+                self._finish(_failure(error, failed))
+            else:
+                if done is not None:
+                    self._finish(lambda: done(value))
+
+        self._pool.submit(step)
+
+    def later(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
+        with self._changed:
+            self._sequence += 1
+            heapq.heappush(self._later, (self._clock.monotonic_ms() + delay_ms, self._sequence, action))
+            self._changed.notify()
+        if self._wake is not None:
+            self._wake()
+
+    def _finish(self, completion: Callable[[], None]) -> None:
+        with self._changed:
+            self._finished.append(completion)
+            self._changed.notify()
+        if self._wake is not None:
+            self._wake()
+
+    @property
+    def due_ms(self) -> int | None:
+        """The monotonic time of the next delayed action."""
+        with self._changed:
+            return self._later[0][0] if self._later else None
+
+    def step(self) -> None:
+        """Run the completions that are there and the actions that are due. What one raises, passes through."""
+        for _ in range(len(self._finished)):
+            self._finished.popleft()()
+        now_ms = self._clock.monotonic_ms()
+        while (action := self._take_due(now_ms)) is not None:
+            action()
+
+    def _take_due(self, now_ms: int) -> Callable[[], None] | None:
+        with self._changed:
+            if self._later and self._later[0][0] <= now_ms:
+                return heapq.heappop(self._later)[2]
+        return None
+
+    def run_until(self, is_reached: Callable[[], bool]) -> None:
+        """Step, and wait between steps, until `is_reached` says so."""
+        while not is_reached():
+            self.step()
+            if is_reached():
+                return
+            with self._changed:
+                if not self._finished:
+                    self._changed.wait(self._wait_ms() / 1000)
+
+    def _wait_ms(self) -> int:
+        if not self._later:
+            return _LONGEST_WAIT_MS
+        return min(max(self._later[0][0] - self._clock.monotonic_ms(), 0), _LONGEST_WAIT_MS)
+
+    def close(self) -> None:
+        """Wait for the work that was begun; completions and actions that are left are never run."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        with self._changed:
+            self._finished.clear()
+            self._later.clear()
+
+
+def _failure(error: Exception, failed: Callable[[Exception], None] | None) -> Callable[[], None]:
+    def step() -> None:
+        if failed is None:
+            raise error
+        failed(error)
+
+    return step

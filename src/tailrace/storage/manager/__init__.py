@@ -1,0 +1,1 @@
+"""Every log of a broker, in all its data directories."""

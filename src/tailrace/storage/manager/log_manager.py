@@ -1,0 +1,407 @@
+"""Every log of a broker: opened at start, made, found, deleted, moved and closed here, in several data directories.
+
+One thread owns the manager and its logs. Whatever waits for a disk, but for truncation and the end of a move, is a job
+that ends in a callback on that thread. The parts:
+
+    log_directories    validate, lock, identify `log.dirs`; choose one for a new partition
+    log_store          the open logs, their checkpoints, failing directories
+    log_loading        the start, in parallel        log_closing   the end, with the marker of a clean shutdown
+    log_creation       new partitions                log_deletion  partitions that go
+    log_move           from one directory to another
+    background_tasks   retention, flusher, checkpoints, removal
+
+Crash rules. What a log had flushed when the machine died is there after the next start. A log start, once
+acknowledged, is never lower again; a deletion, once acknowledged, is never undone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.log import LogConfig
+from tailrace.env import Env
+from tailrace.model.errors import (
+    InconsistentTopicIdError,
+    InvalidDataError,
+    LogDirUnavailableError,
+    NoLiveLogDirError,
+    StorageError,
+    TailraceError,
+)
+from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.model.invariant import invariant
+from tailrace.storage.loader import LoadOptions
+from tailrace.storage.manager.background_tasks import BackgroundTasks
+from tailrace.storage.manager.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from tailrace.storage.manager.cleaning import Cleaning
+from tailrace.storage.manager.directory_names import Role
+from tailrace.storage.manager.gauges import Gauge, directory_gauges, recovery_gauges
+from tailrace.storage.manager.log_closing import LogClosing
+from tailrace.storage.manager.log_creation import Done, Failed, LogCreation
+from tailrace.storage.manager.log_deletion import Errors, LogDeletion
+from tailrace.storage.manager.log_directories import LogDirectories, NodeIdentity
+from tailrace.storage.manager.log_directory import LogDirectory
+from tailrace.storage.manager.log_loading import IsStray, LogLoading
+from tailrace.storage.manager.log_move import LogMove
+from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.unified_log import UnifiedLog
+from tailrace.storage.warm import WarmSet
+
+_log = logging.getLogger(__name__)
+
+
+def _never(partition: TopicPartition, topic_id: TopicId | None) -> bool:
+    return False
+
+
+class LogManager:
+    def __init__(
+        self, env: Env, config: BrokerConfig, identity: NodeIdentity, warm: WarmSet, options: LoadOptions | None = None
+    ) -> None:
+        """Touches no file. `options` are what every log is opened with, apart from what is remembered of each."""
+        self._store = LogStore(env, config, identity, warm, options or LoadOptions())
+        self._deletion = LogDeletion(self._store)
+        self._creation = LogCreation(self._store, self._deletion)
+        self._move = LogMove(self._store, self._deletion)
+        self._tasks = BackgroundTasks(env.jobs, config)
+        self._loading: LogLoading | None = None
+        self._threads = config.num_recovery_threads_per_data_dir
+        self.is_started = False
+        """Every log is open and the background tasks are on their way."""
+        self.is_closed = False
+
+    # Start and end
+
+    def start(
+        self,
+        started: Callable[[], None],
+        topic_configs: Mapping[str, LogConfig] | None = None,
+        is_stray: IsStray = _never,
+    ) -> None:
+        """Open the directories, now, and every log in them, as jobs; `started` is called when all of it is done.
+
+        A mistake in the configuration, and the last directory's failing, raise a LogDirError, here or where the
+        completions of jobs are run; a single failing directory goes offline.
+        """
+        invariant(self._loading is None, "a log manager is started once")
+        for topic, config in (topic_configs or {}).items():
+            self._store.set_config(topic, config)
+        self._store.directories.open()
+        self._loading = LogLoading(self._store, self._deletion, self._threads, is_stray)
+        try:
+            self._loading.start(partial(self._loaded, started))
+        except (TailraceError, OSError):
+            self._store.directories.unlock()
+            raise
+
+    def _loaded(self, started: Callable[[], None]) -> None:
+        self._store.drop_failed()
+        self._move.adopt_lone_futures()
+        self._tasks.start(
+            retention=self.delete_old_segments,
+            flusher=self.flush_dirty_logs,
+            recovery_points=self.checkpoint_recovery_points,
+            log_starts=self.checkpoint_log_starts,
+            delete_logs=self._deletion.unlink_due,
+        )
+        self.is_started = True
+        started()
+
+    def shutdown(self, closed: Callable[[], None], broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
+        """Flush and close every log, as jobs, and leave what `log_closing` says; `closed` is called at the end.
+
+        While logs are still loading, those that have begun are waited for and the others are left as they are.
+        """
+        self._tasks.stop()
+        closing = LogClosing(self._store, self._threads, broker_epoch)
+
+        def end() -> None:
+            self.is_closed = True
+            closed()
+
+        def close() -> None:
+            with suppress(NoLiveLogDirError):
+                self._store.drop_failed()
+            closing.start(end)
+
+        if self._loading is None:
+            end()
+        else:
+            self._loading.stop(partial(self._creation.stop, close))
+
+    @property
+    def previous_broker_epoch(self) -> int | None:
+        """Of the run before, where every directory was shut down cleanly by it."""
+        return self._loading.previous_broker_epoch if self._loading is not None else None
+
+    # Looking
+
+    @property
+    def directories(self) -> LogDirectories:
+        return self._store.directories
+
+    @property
+    def unloadable(self) -> Mapping[TopicPartition, TailraceError]:
+        """Partitions that are here and could not be opened, and why."""
+        return self._store.unloadable
+
+    @property
+    def strays(self) -> list[str]:
+        """Directories of partitions that do not belong here; a person may look at them and remove them."""
+        return self._loading.strays if self._loading is not None else []
+
+    @property
+    def waiting_for_removal(self) -> list[str]:
+        return self._deletion.waiting
+
+    def log(self, partition: TopicPartition, *, future: bool = False) -> UnifiedLog | None:
+        return self._store.logs(_role(future)).get(partition)
+
+    def partitions(self, *, future: bool = False) -> list[TopicPartition]:
+        return list(self._store.logs(_role(future)))
+
+    def directory_of(self, partition: TopicPartition, *, future: bool = False) -> LogDirectory | None:
+        log = self.log(partition, future=future)
+        return None if log is None else self._store.directory_of(log)
+
+    def logs_in(self, directory: LogDirectory) -> Mapping[TopicPartition, UnifiedLog]:
+        return self._store.logs_in(directory)
+
+    def gauges(self) -> Iterator[Gauge]:
+        yield from directory_gauges(self._store.directories)
+        if self._loading is not None and not self.is_started:
+            yield from recovery_gauges(self._loading)
+
+    # Making and deleting
+
+    def create(
+        self,
+        partition: TopicPartition,
+        topic_id: TopicId | None,
+        done: Done,
+        failed: Failed,
+        *,
+        is_new: bool = False,
+        directory: LogDirectory | None = None,
+    ) -> None:
+        """The partition's log, made if it is not there, in `directory` or the one with the fewest partitions.
+
+        Unless the partition `is_new` to this broker, none is made while a directory is offline: it may be there.
+        """
+        self._create(partition, Role.CURRENT, topic_id, directory, done, failed, is_new=is_new)
+
+    def create_future(self, partition: TopicPartition, directory: LogDirectory, done: Done, failed: Failed) -> None:
+        """Begin to move the partition to `directory`: an empty log to be filled, then `finish_move`."""
+        current = self.log(partition)
+        if current is None:
+            failed(LogDirUnavailableError(f"{partition} has no log here that could be moved"))
+        elif self._store.directory_of(current) is directory:
+            failed(InvalidDataError(f"{partition} is in {directory.path} already"))
+        else:
+            self._create(partition, Role.FUTURE, current.topic_id, directory, done, failed, is_new=True)
+
+    def _create(
+        self,
+        partition: TopicPartition,
+        role: Role,
+        topic_id: TopicId | None,
+        directory: LogDirectory | None,
+        done: Done,
+        failed: Failed,
+        *,
+        is_new: bool,
+    ) -> None:
+        log = self._store.logs(role).get(partition)
+        offline = self._store.directories.offline
+        if log is None and partition in self._store.unloadable:
+            failed(self._store.unloadable[partition])
+        elif log is None and offline and not is_new:
+            paths = ", ".join(each.path for each in offline)
+            failed(LogDirUnavailableError(f"{partition} may be in an offline directory: {paths}"))
+        elif log is None:
+            self._creation.create(partition, role, topic_id, directory, done, failed)
+        else:
+            try:
+                if topic_id is not None:
+                    log.assign_topic_id(topic_id)
+            except InconsistentTopicIdError as error:
+                failed(error)
+            else:
+                done(log)
+
+    def delete(
+        self, partitions: Iterable[TopicPartition], done: Callable[[Errors], None], *, as_stray: bool = False
+    ) -> None:
+        """Delete the partitions' logs, or set them aside; `done` when that is durable, with what went wrong."""
+        wanted = list(partitions)
+        for partition in wanted:
+            self._creation.cancel(partition)
+        self._deletion.delete(wanted, done, to=Role.STRAY if as_stray else Role.DELETED)
+
+    def delete_future(self, partition: TopicPartition, done: Callable[[Errors], None]) -> None:
+        """Give up a move."""
+        self._deletion.delete((partition,), done, roles=(Role.FUTURE,))
+
+    def finish_move(self, partition: TopicPartition) -> bool:
+        """Let the future log take the current one's place if it is ready; False: ask again. See `log_move`."""
+        return self._move.finish(partition)
+
+    # Changing logs
+
+    def update_config(self, topic: str, config: LogConfig | None) -> None:
+        """The topic's settings, from now on; None: the defaults. Open logs take them at once, others when they open."""
+        self._store.set_config(topic, config)
+        self._apply_configs(lambda partition: partition.topic == topic)
+
+    def update_default_config(self, config: LogConfig) -> None:
+        """For topics without settings of their own."""
+        self._store.default_config = config
+        self._apply_configs(lambda partition: True)
+
+    def _apply_configs(self, concerns: Callable[[TopicPartition], bool]) -> None:
+        for role in (Role.CURRENT, Role.FUTURE):
+            for partition, log in self._store.logs(role).items():
+                config = self._store.config_of(partition.topic)
+                if not concerns(partition) or log.config == config:
+                    continue
+                if log.config.compacts and not config.compacts:
+                    self._store.cleaning.abort(partition)
+                log.use_config(config)
+
+    def use_cleaning(self, cleaning: Cleaning) -> None:
+        self._store.cleaning = cleaning
+
+    def when_offline(self, tell: Callable[[LogDirectory, list[TopicPartition]], None]) -> None:
+        """`tell` is called with a directory that has failed and the partitions that went with it."""
+        self._store.on_offline = tell
+
+    def increment_log_start(
+        self, partition: TopicPartition, offset: int, done: Callable[[], None], failed: Callable[[StorageError], None]
+    ) -> None:
+        """Forget everything below `offset`; `done` when no start can show it again. OffsetOutOfRangeError."""
+        log = self._existing(partition, Role.CURRENT)
+        log.increment_log_start(offset)
+        directory = self._store.directory_of(log)
+        write = directory.checkpoints.log_start.prepare(self._store.log_starts(directory))
+        self._store.write_in_background(directory, "checkpoint log starts", write, done, failed)
+
+    def truncate_to(self, offsets: Mapping[TopicPartition, int], *, future: bool = False) -> None:
+        """Drop everything from the offset on, of each partition that is here, durably. Blocks.
+
+        Checkpoints come first: a recovery point that is too low costs reading, one that is too high costs data.
+        """
+        role = _role(future)
+        logs = {partition: log for partition, log in self._store.logs(role).items() if partition in offsets}
+        cut = {partition: log for partition, log in logs.items() if offsets[partition] < log.log_end_offset}
+        self._lower_checkpoints(cut, offsets)
+        for partition, log in logs.items():
+            reaches_below = offsets[partition] < log.local.active.base_offset
+            self._cut(partition, log, role, partial(log.truncate_to, offsets[partition]), stops_cleaning=reaches_below)
+
+    def truncate_fully_and_start_at(
+        self, partition: TopicPartition, offset: int, log_start: int | None = None, *, future: bool = False
+    ) -> None:
+        """Empty the partition's log and go on at `offset`. Blocks."""
+        role = _role(future)
+        log = self._store.logs(role).get(partition)
+        if log is None:
+            return
+        start = offset if log_start is None else log_start
+        directory = self._store.directory_of(log)
+        point = min(log.recovery_point, offset)
+        self._write_ahead(directory, {partition: point}, {partition: start})
+        self._cut(partition, log, role, partial(log.restart_at, offset, log_start), stops_cleaning=True)
+
+    def _lower_checkpoints(
+        self, logs: Mapping[TopicPartition, UnifiedLog], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        by_directory: dict[LogDirectory, list[TopicPartition]] = {}
+        for partition, log in logs.items():
+            by_directory.setdefault(self._store.directory_of(log), []).append(partition)
+        for directory, partitions in by_directory.items():
+            points = {each: min(logs[each].recovery_point, offsets[each]) for each in partitions}
+            starts = {each: min(logs[each].log_start_offset, offsets[each]) for each in partitions}
+            self._write_ahead(directory, points, starts)
+
+    def _write_ahead(
+        self, directory: LogDirectory, points: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    ) -> None:
+        store, checkpoints = self._store, directory.checkpoints
+        new_points = store.recovery_points(directory, points)
+        new_starts = store.log_starts(directory, starts)
+        store.write_now(directory, "checkpoint", partial(checkpoints.recovery_point.write, new_points))
+        store.write_now(directory, "checkpoint", partial(checkpoints.log_start.write, new_starts))
+
+    def _cut(
+        self, partition: TopicPartition, log: UnifiedLog, role: Role, cut: Callable[[], object], *, stops_cleaning: bool
+    ) -> None:
+        if not stops_cleaning or role is Role.FUTURE:
+            cut()
+            return
+        cleaning = self._store.cleaning
+        cleaning.pause((partition,))
+        try:
+            cut()
+            cleaning.truncated(self._store.directory_of(log).path, partition, log.local.active.base_offset)
+        finally:
+            cleaning.resume((partition,))
+
+    def _existing(self, partition: TopicPartition, role: Role) -> UnifiedLog:
+        log = self._store.logs(role).get(partition)
+        if log is None:
+            raise LogDirUnavailableError(f"{partition} has no log here that is online")
+        return log
+
+    # What background tasks do
+
+    def delete_old_segments(self) -> int:
+        """Of logs that are not compacted, and of their future logs; returns how many segments went."""
+        store = self._store
+        partitions = [partition for partition, log in store.current.items() if not log.config.compacts]
+        store.cleaning.pause(partitions)
+        deleted = 0
+        try:
+            for partition in partitions:
+                for logs in (store.current, store.future):
+                    if partition in logs:
+                        deleted += self._delete_old_segments_of(logs[partition])
+        finally:
+            store.cleaning.resume(partitions)
+        return deleted
+
+    def _delete_old_segments_of(self, log: UnifiedLog) -> int:
+        directory = self._store.directory_of(log)
+
+        def checkpoint(log_start: int) -> None:
+            directory.checkpoints.log_start.write(self._store.log_starts(directory))
+
+        try:
+            return len(log.delete_old_segments(checkpoint))
+        except TailraceError as error:
+            _log.error("%s: old segments stay for now: %s", log.dir, error)
+            return 0
+
+    def flush_dirty_logs(self) -> None:
+        """Those whose `flush.ms` has passed since their last flush."""
+        now_ms = self._store.env.clock.now_ms()
+        for log in self._store.all_logs():
+            if now_ms >= log.flush_due_ms():
+                log.flush()
+
+    def checkpoint_recovery_points(self) -> None:
+        for directory in self._store.directories.live:
+            write = directory.checkpoints.recovery_point.prepare(self._store.recovery_points(directory))
+            self._store.write_in_background(directory, "checkpoint recovery points", write)
+
+    def checkpoint_log_starts(self) -> None:
+        for directory in self._store.directories.live:
+            write = directory.checkpoints.log_start.prepare(self._store.log_starts(directory))
+            self._store.write_in_background(directory, "checkpoint log starts", write)
+
+
+def _role(future: bool) -> Role:
+    return Role.FUTURE if future else Role.CURRENT

@@ -1,0 +1,107 @@
+"""Moving a partition from one data directory to another: the future log takes the place of the current one.
+
+    1  the future log has everything the current one has, flushed as far, with its high watermark and log start
+    2  the target directory's checkpoints say so, durably
+    3  the current log's directory gets a `-delete` name, durably
+    4  the future log's directory gets the partition's own name, durably
+    5  the current log is closed and removed after a while; the future one serves
+
+Crash rule. Until step 3 the old log is there, after step 4 the new one. In between there is only the future log: a
+start that finds a future log alone, with every directory live, ends its move. Never are there two.
+
+Blocks the owner's thread for four syncs: moves are rare, and nothing may be appended in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+from tailrace.model.errors import LogDirUnavailableError, StorageError
+from tailrace.model.ids import TopicPartition
+from tailrace.storage.manager.directory_names import Role, name_for
+from tailrace.storage.manager.log_deletion import LogDeletion
+from tailrace.storage.manager.log_directory import LogDirectory
+from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.names import partition_dir_name
+from tailrace.storage.unified_log import UnifiedLog
+
+_log = logging.getLogger(__name__)
+
+
+class LogMove:
+    def __init__(self, store: LogStore, deletion: LogDeletion) -> None:
+        self._store = store
+        self._deletion = deletion
+
+    def finish(self, partition: TopicPartition) -> bool:
+        """End the move if the future log is ready; False: not yet, ask again. LogDirUnavailableError without both."""
+        current, future = self._store.current.get(partition), self._store.future.get(partition)
+        if current is None or future is None:
+            which = "current" if current is None else "future"
+            raise LogDirUnavailableError(f"{partition} has no {which} log that is online")
+        is_durable = future.recovery_point >= future.log_end_offset
+        if not is_durable and not future.is_flushing:
+            future.flush()
+        if not is_durable or future.is_flushing or future.log_end_offset != current.log_end_offset:
+            return False
+        self._store.cleaning.pause((partition,))
+        try:
+            self._replace(partition, current, future)
+        finally:
+            self._store.cleaning.resume((partition,))
+        return True
+
+    def _replace(self, partition: TopicPartition, current: UnifiedLog, future: UnifiedLog) -> None:
+        store = self._store
+        source, target = store.directory_of(current), store.directory_of(future)
+        future.update_high_watermark(current.high_watermark)
+        future.increment_log_start(current.log_start_offset)
+        store.write_now(target, "checkpoint", store.prepare_checkpoints(target))
+        doomed = source.join(name_for(partition, Role.DELETED, store.env.random))
+        served = current.dir
+        self._rename(source, served, doomed)
+        try:
+            self._rename(target, future.dir, target.join(partition_dir_name(partition)))
+        except StorageError:
+            # A name that is neither durable nor undone would make two logs of one partition at the next start.
+            with suppress(OSError):
+                store.env.files.rename(target.join(partition_dir_name(partition)), future.dir)
+            with suppress(StorageError):
+                self._rename(source, doomed, served)
+            raise
+        store.remove(partition, Role.CURRENT)
+        self._take_over(partition, target)
+        current.abandon()
+        self._deletion.enqueue(source, doomed)
+        store.cleaning.moved(partition, source.path, target.path)
+        store.write_in_background(source, "checkpoint", store.prepare_checkpoints(source))
+        _log.info("%s moved from %s to %s", partition, source.path, target.path)
+
+    def adopt_lone_futures(self) -> None:
+        """After a start with every directory live: a future log without a current one is the partition's log."""
+        store = self._store
+        if store.directories.offline:
+            return
+        for partition in [each for each in store.future if each not in store.current]:
+            if partition in store.unloadable:
+                continue
+            log = store.future[partition]
+            target = store.directory_of(log)
+            _log.warning("%s: the move of %s was cut short and is ended", target.path, partition)
+            self._rename(target, log.dir, target.join(partition_dir_name(partition)))
+            self._take_over(partition, target)
+
+    def _take_over(self, partition: TopicPartition, target: LogDirectory) -> None:
+        log = self._store.remove(partition, Role.FUTURE)
+        log.moved_to(target.join(partition_dir_name(partition)))
+        self._store.add(partition, Role.CURRENT, log)
+
+    def _rename(self, directory: LogDirectory, old: str, new: str) -> None:
+        files = self._store.env.files
+
+        def rename() -> None:
+            files.rename(old, new)
+            files.sync_dir(directory.path)
+
+        self._store.write_now(directory, f"rename {old}", rename)
