@@ -24,10 +24,13 @@ from tailrace.record import kernels
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Benchmarks as ratios within one run: five rounds, median and spread.")
-    parser.add_argument("rows", nargs="*", choices=[*storage.ROWS, []], help="only these rows")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"only these rows: {', '.join(storage.ROWS)}")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary folder otherwise")
     args = parser.parse_args()
+    unknown = [row for row in args.rows if row not in storage.ROWS]
+    if unknown:
+        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(storage.ROWS)}")
     console = Console(stderr=args.json, width=130)
     table = Table(title=f"storage engine, kernels {'compiled' if kernels.COMPILED else 'interpreted'}")
     for column in ("row", "ours", "bare", "ratio, median (spread)", "mark", ""):
