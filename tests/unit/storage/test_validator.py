@@ -19,7 +19,7 @@ from tailrace.model.errors import (
     UnsupportedCompressionError,
 )
 from tailrace.record.batch import BatchHeader, crc_of
-from tailrace.record.builder import batch_of
+from tailrace.record.builder import BatchBuilder, batch_of
 from tailrace.record.reader import records_of
 from tailrace.record.shallow import batches
 from tailrace.storage.origin import Origin
@@ -449,3 +449,25 @@ def test_older_magics_under_log_append_time(magic: int, source: int) -> None:
 
     assert seen(prepared.buffer) == seen_at(1000, timestamp_type=1, timestamp=NOW_MS)
     assert prepared.log_append_time_ms == NOW_MS
+
+
+@pytest.mark.spec("RF-19", "LS-39")
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_before_a_partial_one_keeps_its_payload_bytes(codec: int) -> None:
+    """The long way: the set is analysed batch by batch, and what is kept must not be packed again."""
+    builder = BatchBuilder(codec=codec)
+    for n in range(20):
+        builder.append(1000, b"key", b"value %d" % n)
+    batch = bytes(builder.build())
+    prepared = prepare_leader_set(
+        bytearray(batch + batch[:100]),
+        first_offset=70,
+        leader_epoch=4,
+        now_ms=1000,
+        rules=ValidationRules.of(LogConfig()),
+        origin=Origin.CLIENT,
+    )
+    assert prepared is not None
+    written = bytes(prepared.buffer)
+    assert written[16:] == batch[16:]
+    assert BatchHeader.at(written)[:3] == (70, len(batch) - 12, 4)
