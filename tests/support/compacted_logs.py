@@ -21,8 +21,8 @@ from tailrace.record.reader import Record, records_of
 from tailrace.record.shallow import ShallowBatch, batches, check_integrity
 from tailrace.storage.compaction.log_compaction import CompactionStats, cleanable_of, compact
 from tailrace.storage.compaction.offset_map import SLOT_BYTES, OffsetMap
-from tailrace.storage.compaction.steps import run_inline
 from tailrace.storage.origin import Origin
+from tailrace.storage.steps import run_inline
 from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.verify import verify_directory
 
@@ -110,15 +110,22 @@ class CompactedLog(SimLog):
         self.roll()
         self.all_moved_to_end()
 
+    def flushed(self) -> None:
+        """Everything is durable, as it is before a clean puts new segments in."""
+        self.log.flush()
+        self.world.jobs.run_all()
+
     def clean(self, **changes: Any) -> CompactionStats:
         stats = run_inline(self.cleaning(**changes))
         self.cleaner_point = stats.cleaner_point
         return stats
 
     def cleaning(self, slots: int = 10_000, load_factor: float = 0.9, **options: Any) -> Any:
-        """The steps of a clean."""
+        """The steps of a clean, each of a single buffer: the more there are, the more can come between them."""
         to_clean = cleanable_of(self.log, self.cleaner_point, self.now_ms).log
-        return compact(self.log, to_clean, offset_map(slots, load_factor), self.now_ms, **options)
+        return compact(
+            self.log, to_clean, offset_map(slots, load_factor), self.now_ms, **{"buffers_per_step": 1, **options}
+        )
 
     def reopen(self) -> UnifiedLog:
         """Flushed, killed, and opened again."""

@@ -355,7 +355,7 @@ class Rig:
         assert self.log_start_promised <= log.log_start_offset <= self.log_start_asked
         if self.ends_exactly and not self.config.compacts:
             assert log.log_end_offset == (found[-1].last + 1 if found else log.log_end_offset)
-        log.check_bounds()
+        log.bounds.check()
         for batch in batches(b"".join(item.data for item in found)):
             assert log.epochs.epoch_for_offset(max(batch.base_offset, log.log_start_offset)) == batch.leader_epoch
         self.check_producers()

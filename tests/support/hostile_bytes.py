@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from tailrace.record.check import check_batch
 from tailrace.record.compression import blocks, decompress
 from tailrace.record.control import control_of
 from tailrace.record.filter import filter_batch
+from tailrace.record.kernels import BATCH_END, BATCH_ROW, PlainRun
 from tailrace.record.legacy import key_and_value, messages_of
 from tailrace.record.reader import application_records, records_of
 from tailrace.record.shallow import ShallowBatch, batches, check_integrity
@@ -43,6 +46,11 @@ def consumed(items: Iterable[Any]) -> tuple[int, Any]:
         count += 1
         last = item
     return count, last
+
+
+def batches_before_damage(data: bytes) -> Iterator[ShallowBatch]:
+    with suppress(TailraceError):
+        yield from batches(data)
 
 
 class BatchCase(NamedTuple):
@@ -87,6 +95,7 @@ class Batches(Target[BatchCase]):
                 application_records(data, check_crcs=False, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES),
             ),
             self._walk_all(data),
+            self._compact_runs(data),
         )
 
     def _read_batch(self, case: BatchCase, batch: ShallowBatch) -> object:
@@ -146,6 +155,41 @@ class Batches(Target[BatchCase]):
         walked = outcome(walk_batches, data, 0, len(data), rows)
         filled = walked[1] if isinstance(walked, tuple) else 0
         return walked, rows[: 8 * filled].tolist()
+
+    def _compact_runs(self, data: bytes) -> object:
+        """Both kernels of compaction from each whole batch on, as if the one before were not plain."""
+        verdicts: list[object] = []
+        obsolete = bytearray(3)
+        table, made, out = array("Q", bytes(24 * 50)), array("q", bytes(64 * 20)), bytearray(1 << 16)
+        for batch in islice(batches_before_damage(data), BATCHES_LOOKED_INTO):
+            run = PlainRun(new_rows(40), bytearray(40), array("q", bytes(16)))
+            run.next_offset, run.end_offset = max(batch.base_offset, 0), INT64_MAX
+            run.aborted_from = run.framed_from = INT64_MAX - 7
+            mapped = run.map(data, batch.position, len(data), table, 0, 40, 1, 2, 0, obsolete, 5)
+            verdicts.append((mapped, run.position, run.next_offset, run.entries, run.latest_offset, run.seen_count))
+            run.next_offset = max(batch.base_offset, 0)
+            sifted = run.sift(
+                data,
+                batch.position,
+                len(data),
+                table,
+                1,
+                2,
+                run.latest_offset,
+                obsolete,
+                5,
+                NOW_MS,
+                NOW_MS + 5,
+                out,
+                0,
+                made,
+                0,
+            )
+            assert [each.end for each in batches(bytes(out[: run.written]))] == made[
+                BATCH_END : BATCH_ROW * run.made_count : BATCH_ROW
+            ].tolist()
+            verdicts.append((sifted, run.position, run.records_read, run.records_kept, bytes(out[: run.written])))
+        return verdicts
 
 
 class CodecCase(NamedTuple):

@@ -82,7 +82,7 @@ def read_at(log: UnifiedLog, offset: int) -> bytes:
 
 def ask(log: UnifiedLog) -> list[object]:
     """Whatever may be asked of an open log."""
-    log.check_bounds()
+    log.bounds.check()
     found: list[object] = [
         (log.log_start_offset, log.last_stable_offset, log.log_end_offset, log.recovery_point, log.epochs.entries),
         {entry.producer_id: entry for entry in log.producers.producers.values()},

@@ -59,6 +59,13 @@ class ManagedWorld:
             self.run()
         return self.manager
 
+    def start_only(self, **options: Any) -> LogManager:
+        """Until every log is open, and no further."""
+        manager = self.start(run=False, **options)
+        while not self.has_started:
+            assert self.jobs.run_one(self.order)
+        return manager
+
     def restart(self, power: bool = False, **options: Any) -> LogManager:
         """After the process was killed, or the power was lost."""
         (self.world.restart if power else self.world.kill)()

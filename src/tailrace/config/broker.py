@@ -1,7 +1,8 @@
 """Settings of one broker that concern its logs: Kafka's keys, defaults and ranges, in one table.
 
 `BrokerConfig.of({"log.dirs": "/a,/b"})` parses and checks, as `LogConfig.of` does. Settings that are a topic's too,
-under another name (`log.segment.bytes` for `segment.bytes`), become the `topic_defaults`.
+under another name (`log.segment.bytes` for `segment.bytes`), become the `topic_defaults`; those of the log cleaner are
+in `cleaner`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tailrace.config.cleaner import CleanerConfig
 from tailrace.config.log import LogConfig
 from tailrace.config.table import MAX_INT, MAX_LONG, ConfigError, key, parsed, text_list, whole
 
@@ -70,12 +72,25 @@ class BrokerConfig:
     log_flush_offset_checkpoint_interval_ms: int = key(60_000, whole(0, MAX_INT), "how often to note recovery points")
     log_flush_start_offset_checkpoint_interval_ms: int = key(60_000, whole(0, MAX_INT), "how often to note log starts")
     log_initial_task_delay_ms: int = key(30_000, whole(0, MAX_LONG), "wait before the first run of background tasks")
+    num_replica_alter_log_dirs_threads: int | None = key(
+        None, whole(1, MAX_INT), "how many partitions move between data directories at a time; else one for each"
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = key(
+        MAX_LONG, whole(0, MAX_LONG), "bytes a second that all moves between data directories may copy"
+    )
     topic_defaults: LogConfig = field(default_factory=LogConfig)
+    cleaner: CleanerConfig = field(default_factory=CleanerConfig)
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> BrokerConfig:
-        own = {name: text for name, text in settings.items() if name not in _TOPIC_KEYS or name in _OURS_TOO}
-        config = cls(**parsed(cls, own, "broker"), topic_defaults=_topic_defaults(settings))
+        cleaner = {name: settings[name] for name in CleanerConfig.keys() & settings.keys()}
+        others = _TOPIC_KEYS.keys() - _OURS_TOO | cleaner.keys()
+        own = {name: text for name, text in settings.items() if name not in others}
+        config = cls(
+            **parsed(cls, own, "broker"),
+            topic_defaults=_topic_defaults(settings),
+            cleaner=CleanerConfig.of(cleaner),
+        )
         unknown = set(config.cordoned_log_dirs) - {*config.directories, "*"}
         if unknown:
             raise ConfigError(f"cordoned.log.dirs: {', '.join(sorted(unknown))} is not among log.dirs")

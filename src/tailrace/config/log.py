@@ -79,3 +79,8 @@ class LogConfig:
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def has_compaction_lag(self) -> bool:
+        """What can be compacted depends on the time."""
+        return self.min_compaction_lag_ms > 0 or self.max_compaction_lag_ms < MAX_LONG

@@ -7,9 +7,12 @@
     │   ├── InvalidTimestampError     32
     │   ├── UnsupportedCompressionError 76
     │   ├── UnsupportedForMessageFormatError 43
+    │   ├── InvalidRequestError       42  a request cannot be decoded: close the connection
     │   ├── CorruptIndexError         an index file contradicts itself or its log: rebuild it
     │   ├── CorruptSnapshotError      a producer snapshot fails its CRC: discard it
     │   └── CorruptCheckpointError    a text checkpoint cannot be parsed
+    ├── UnsupportedVersionError       35  an API, a version of it, or a field in that version does not exist
+    ├── UnencodableMessageError       a message holds a value that its schema has no place for
     ├── MessageTooLargeError          10
     ├── RecordListTooLargeError       18
     ├── OffsetOutOfRangeError         1
@@ -27,6 +30,8 @@
     ├── LogDirError                   a data directory cannot be used
     │   ├── LogDirNotFoundError       57  no such directory in log.dirs
     │   ├── LogDirUnavailableError    56  the partition may be in an offline directory, or none takes new ones
+    │   ├── InvalidReplicaAssignmentError 39  the directory named for a partition takes none
+    │   ├── MoveCancelledError        a move between directories was given up before it ended
     │   ├── LogDirLockedError         another process uses the directory: do not start
     │   ├── DuplicateLogDirError      two entries of log.dirs are the same directory: do not start
     │   ├── ForeignLogDirError        the directory belongs to another cluster or node: do not start
@@ -100,6 +105,11 @@ class UnsupportedForMessageFormatError(InvalidDataError):
     hint = "idempotent and transactional producers need record format v2"
 
 
+class InvalidRequestError(InvalidDataError):
+    code = 42
+    hint = "the client sent bytes that are no request of this version; update the client"
+
+
 class CorruptIndexError(InvalidDataError):
     hint = "indexes are disposable: they are rebuilt from the log when the log is opened"
 
@@ -110,6 +120,15 @@ class CorruptSnapshotError(InvalidDataError):
 
 class CorruptCheckpointError(InvalidDataError):
     hint = "move the file away: without it the log is opened from what its other files say"
+
+
+class UnsupportedVersionError(TailraceError):
+    code = 35
+    hint = "ask with ApiVersions which versions the other side speaks"
+
+
+class UnencodableMessageError(TailraceError):
+    pass
 
 
 class MessageTooLargeError(TailraceError):
@@ -197,6 +216,15 @@ class LogDirUnavailableError(LogDirError):
     code = 56
     retriable = True
     hint = "check the disks of the offline directories and restart, or uncordon a directory"
+
+
+class InvalidReplicaAssignmentError(LogDirError):
+    code = 39
+    hint = "name another directory, or uncordon this one"
+
+
+class MoveCancelledError(LogDirError):
+    hint = "the partition stays where it was; it can be moved again"
 
 
 class LogDirLockedError(LogDirError):

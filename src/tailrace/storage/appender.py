@@ -296,7 +296,7 @@ class Appender:
                 self._producers.complete_txn(completed)
                 del self._unfinished[0]
         finally:
-            self._log.refresh_first_unstable()
+            self._log.bounds.refresh_first_unstable()
 
     def forget_unfinished(self) -> None:
         """A truncation has rebuilt producer state from the log, unfinished transactions included."""

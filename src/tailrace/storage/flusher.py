@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from tailrace.env import Mode
@@ -20,6 +21,7 @@ from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.local_log import FlushWork, LocalLog
 from tailrace.storage.names import join
 from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
+from tailrace.storage.steps import Steps
 
 
 class FlushTrouble(Protocol):
@@ -38,18 +40,20 @@ class Flusher:
         epochs: LeaderEpochCache,
         trouble: FlushTrouble,
         captured: Iterable[CapturedSnapshot] = (),
+        unsynced: Iterable[str] = (),
     ) -> None:
+        """`unsynced` are paths of snapshots that a process before this one wrote, and may not have synced."""
         self._local = local
         self._producers = producers
         self._epochs = epochs
         self._trouble = trouble
         self._env = local.place.env
         self._captured = list(captured)
-        self._unsynced: list[str] = []
+        self._unsynced = list(unsynced)
         self.sync_error: OSError | None = None
         """Set by the thread that met it: a successful fsync proves nothing any more, whoever learns of it first."""
         self.is_ended = False
-        """The log is closed: jobs still on their way find nothing to do."""
+        """The log is closed, or is being closed on another thread: jobs still on their way find nothing to do."""
         self.on_their_way = 0
         """Flushes begun and not completed: they know files by the names they had."""
 
@@ -76,21 +80,10 @@ class Flusher:
             if done is not None:
                 done()
             return
-        snapshots, self._unsynced = self._unsynced, []
-
-        def run() -> None:
-            self._sync(work, snapshots)
+        run = self._begun(work)
 
         def finish(_: None) -> None:
-            self.on_their_way -= 1
-            if self.sync_error is not None or self.is_ended:
-                return
-            self._local.flushed(work)
-            try:
-                self._store_snapshots()
-            except OSError as cause:  # without it a recovery reads one segment more
-                self._trouble("write a producer snapshot", cause, is_fatal=False)
-            if done is not None:
+            if self._ended(work) and done is not None:
                 done()
 
         def fail(error: Exception) -> None:
@@ -101,8 +94,41 @@ class Flusher:
                 raise error
             self._trouble("flush", error, is_fatal=True)
 
-        self.on_their_way += 1
         self._env.jobs.run("flush-log", run, finish, fail)
+
+    def in_steps(self, offset: int, recovery_limit: int) -> Steps[None]:
+        """The same as steps of some longer work, which ends when the flush fails."""
+        work = self._local.flush_work(offset, recovery_limit=recovery_limit)
+        if work is None:
+            return
+        run = self._begun(work)
+        try:
+            yield run
+        except OSError as error:
+            self.on_their_way -= 1
+            self._trouble("flush", error, is_fatal=True)
+            raise
+        except Exception:
+            self.on_their_way -= 1
+            raise
+        self._ended(work)
+
+    def _begun(self, work: FlushWork) -> Callable[[], None]:
+        snapshots, self._unsynced = self._unsynced, []
+        self.on_their_way += 1
+        return partial(self._sync, work, snapshots)
+
+    def _ended(self, work: FlushWork) -> bool:
+        """Whether the flush has made anything durable."""
+        self.on_their_way -= 1
+        if self.sync_error is not None or self.is_ended:
+            return False
+        self._local.flushed(work)
+        try:
+            self._store_snapshots()
+        except OSError as cause:  # without it a recovery reads one segment more
+            self._trouble("write a producer snapshot", cause, is_fatal=False)
+        return True
 
     def finish_now(self) -> None:
         """Make everything durable before returning: at close, before a gap in the offsets, before segments go."""

@@ -168,6 +168,21 @@ class SparseIndex(ABC, Generic[EntryT]):
             self._preallocate()
         self._touch()
 
+    def extend(self, raw: bytes) -> None:
+        """Append entries as they stand in a file. The caller knows that they are in order and that there is room."""
+        if not raw:
+            return
+        with self._lock:
+            self._load()
+            if not self._is_preallocated:
+                self._preallocate()
+            self._pending += raw
+            self._entries += len(raw) // self.ENTRY_BYTES
+            self._last = self._decode(raw[-self.ENTRY_BYTES :])
+            if len(self._pending) >= WARM_BYTES:
+                self._write_pending()
+        self._touch()
+
     def trim(self) -> None:
         """Cut the file to its entries and let go of it; an append would make it long again.
 

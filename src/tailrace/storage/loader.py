@@ -1,6 +1,6 @@
 """Opening a log directory: settle what a crash left half done, prove what may be torn, rebuild what is derived.
 
-    1  `.deleted` and `.cleaned` files go; `.swap` files of an unfinished swap go; the others are swapped in
+    1  what a swap or a deletion left is settled (`swap_settling`)
     2  every segment is opened; an index without data goes; data without an offset index is indexed anew
     3  unless the shutdown was clean, every segment from the recovery point on is proven (`segment_recovery`); at the
        first one that is cut, or that does not join the one before, the rest of the log is dropped
@@ -14,7 +14,7 @@ would make a log that never was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -40,6 +40,7 @@ from tailrace.storage.segment import LogSegment, SegmentPlace
 from tailrace.storage.segment_recovery import SegmentRecovery
 from tailrace.storage.segments import LogSegments
 from tailrace.storage.swap import split_overflowing
+from tailrace.storage.swap_settling import settle_interrupted_swap
 from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.warm import WarmSet
 
@@ -47,19 +48,19 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-INDEX_SUFFIXES = (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX, names.TXN_INDEX_SUFFIX)
-
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """What the broker remembers of a log between two runs. The defaults are right for a log never seen before.
 
     `topic_id` is the one that the cluster's metadata has for the topic: a directory of another id is refused.
+    `was_compacted`: the log has gaps that compaction left, whatever its `cleanup.policy` is now.
     """
 
     recovery_point: int = 0
     log_start_offset: int = 0
     was_clean: bool = False
+    was_compacted: bool = False
     topic_id: TopicId | None = None
     max_transaction_timeout_ms: int = 900_000
     producer_expiration_ms: int = 86_400_000
@@ -107,6 +108,7 @@ class _Loading:
         self._place = SegmentPlace(env, directory, config, warm)
         self._segments = LogSegments()
         self._captured: list[CapturedSnapshot] = []
+        self._finished: tuple[LogSegment, ...] = ()
         self._proven: ProducerStateManager | None = None
         self._made_by_splits: set[int] = set()
         self._unsplittable: set[int] = set()
@@ -116,7 +118,7 @@ class _Loading:
 
     def run(self) -> UnifiedLog:
         topic_id = self._check_topic_id()
-        self._settle_interrupted_swap()
+        settle_interrupted_swap(self._place)
         self._load_epochs()
         self._open_segments()
         self._remove_below_log_start()
@@ -152,7 +154,7 @@ class _Loading:
             self._segments.active.become_active()
         recovery_point = end_offset if self._options.was_clean else min(self._options.recovery_point, end_offset)
         log = UnifiedLog(
-            LocalLog(self._place, self._segments, end_offset, recovery_point),
+            LocalLog(self._place, self._segments, end_offset, recovery_point, self._finished),
             producers,
             self._epochs,
             self._metadata,
@@ -160,6 +162,7 @@ class _Loading:
             topic_id=topic_id,
             verifies_transactions=self._options.verifies_transactions,
             captured=self._captured,
+            unsynced_snapshots=() if self._options.was_clean else producers.snapshot_paths,
         )
         if topic_id is None and self._options.topic_id is not None:
             log.assign_topic_id(self._options.topic_id)
@@ -196,72 +199,6 @@ class _Loading:
         captured = producers.capture_snapshot()
         if captured is not None:
             self._captured.append(captured)
-
-    # 1: what a swap or a deletion left
-
-    def _settle_interrupted_swap(self) -> None:
-        listed = [entry.name for entry in self._files.list(self._place.dir) if not entry.is_dir]
-        cleaned = [name for name in listed if name.endswith(names.CLEANED_SUFFIX)]
-        first_cleaned = min(self._offsets_of(cleaned), default=None)
-        swaps: list[str] = []
-        unfinished: list[str] = []
-        for name in listed:
-            offset = names.parse_offset(name)
-            if name.endswith(names.SWAP_SUFFIX) and offset is not None:
-                is_unfinished = first_cleaned is not None and offset >= first_cleaned
-                (unfinished if is_unfinished else swaps).append(name)
-        gone = [name for name in listed if name.endswith((names.DELETED_SUFFIX, names.TEMPORARY_SUFFIX))] + cleaned
-        gone += self._superseded_by(swaps, listed)
-        # The order is that of `swap`: until the last step, a load that is interrupted must come to the same end.
-        self._remove(unfinished)
-        self._remove(gone)
-        data = [name for name in swaps if name.endswith(names.LOG_SUFFIX + names.SWAP_SUFFIX)]
-        for name in sorted(data, reverse=True):
-            self._swap_in([name])
-        self._swap_in([name for name in swaps if name not in data])
-
-    def _remove(self, listed: list[str]) -> None:
-        for name in listed:
-            _log.info("%s: remove %s", self._place.dir, name)
-            self._files.unlink(self._place.path(name))
-        if listed:
-            self._files.sync_dir(self._place.dir)
-
-    def _swap_in(self, listed: list[str]) -> None:
-        for name in listed:
-            _log.info("%s: finish the swap of %s", self._place.dir, name)
-            self._files.rename(self._place.path(name), self._place.path(name.removesuffix(names.SWAP_SUFFIX)))
-        if listed:
-            self._files.sync_dir(self._place.dir)
-
-    def _offsets_of(self, listed: list[str]) -> Iterator[int]:
-        for name in listed:
-            offset = names.parse_offset(name)
-            if offset is not None:
-                yield offset
-
-    def _superseded_by(self, swaps: list[str], listed: list[str]) -> list[str]:
-        """Files of the segments that the swapped-in ones replace."""
-        swapped_logs = [name for name in swaps if name == names.log_name(names.offset_of(name)) + names.SWAP_SUFFIX]
-        if not swapped_logs:
-            return []
-        bases = [names.offset_of(name) for name in swapped_logs]
-        first = min(bases)
-        end = max(self._end_of_swap(base) for base in bases)
-        superseded = []
-        for name in listed:
-            offset = names.parse_offset(name)
-            is_segment_file = name.endswith((names.LOG_SUFFIX, *INDEX_SUFFIXES))
-            if is_segment_file and offset is not None and first <= offset < end:
-                superseded.append(name)
-        return superseded
-
-    def _end_of_swap(self, base_offset: int) -> int:
-        segment = LogSegment.open(self._place, base_offset, names.SWAP_SUFFIX)
-        try:
-            return segment.walk_to_end()
-        finally:
-            segment.release()
 
     # 2: the segments
 
@@ -314,7 +251,7 @@ class _Loading:
             offset = names.parse_offset(name)
             if offset is None:
                 continue
-            if name.endswith(INDEX_SUFFIXES) and names.log_name(offset) not in listed:
+            if name.endswith(names.INDEX_SUFFIXES) and names.log_name(offset) not in listed:
                 _log.warning("%s: remove the index %s, which has no data", self._place.dir, name)
                 self._files.unlink(self._place.path(name))
             elif name == names.log_name(offset):
@@ -369,10 +306,9 @@ class _Loading:
         """Snapshots above `offset` stay: they may serve when the whole log is known."""
         producers = self._producers()
         first = self._segments.first
-        log_start = max(self._options.log_start_offset, first.base_offset if first is not None else offset)
-        log_start = min(log_start, offset)
-        producers.load_from_snapshots(log_start, self._now_ms, at_most=offset)
-        producer_replay.replay_log(producers, self._segments, log_start, offset)
+        begin = offset if first is None else min(first.base_offset, offset)
+        producers.load_from_snapshots(begin, self._now_ms, at_most=offset)
+        producer_replay.replay_log(producers, self._segments, begin, offset)
         return producers
 
     # 3: what may be torn
@@ -412,6 +348,7 @@ class _Loading:
         if flushed is not None:
             flushed.check_indexes_to(unflushed[0].base_offset)
             flushed.cut_zeros_off()
+            self._finished = (flushed,)
         self._captured.clear()
         self._proven = producers = self._producers_at(unflushed[0].base_offset)
         next_offset = unflushed[0].base_offset
@@ -443,7 +380,8 @@ class _Loading:
 
         Where the end of a segment was lost at a batch's edge, only the hole in the offsets tells. But compaction,
         now or in the past, leaves such holes too: those below the recovery point, those before a segment with a
-        producer snapshot (written only when the log below it was durable) and those of a compacted topic stand.
+        producer snapshot (written only when the log below it was durable) and those of a log that compacts, or has
+        been compacted, stand.
         """
         return (
             segment.base_offset == next_offset
@@ -451,6 +389,7 @@ class _Loading:
             or self._snapshots.snapshot_file_for(segment.base_offset) is not None
             or segment.base_offset in self._made_by_splits
             or self._place.config.compacts
+            or self._options.was_compacted
         )
 
     def _drop(self, segments: Sequence[LogSegment]) -> None:

@@ -40,7 +40,15 @@ class FlushWork(NamedTuple):
 class LocalLog:
     """Owned by one UnifiedLog; `read` alone may be called from other threads."""
 
-    def __init__(self, place: SegmentPlace, segments: LogSegments, end_offset: int, recovery_point: int) -> None:
+    def __init__(
+        self,
+        place: SegmentPlace,
+        segments: LogSegments,
+        end_offset: int,
+        recovery_point: int,
+        finished: Iterable[LogSegment] = (),
+    ) -> None:
+        """`finished` are segments that a process before this one finished and may not have synced since."""
         active = segments.active
         invariant(active is not None, "a log has at least one segment")
         assert active is not None
@@ -56,7 +64,7 @@ class LocalLog:
         self._names_synced = 0
         """Up to which change the names in the directory are durable."""
         self._truncations = 0
-        self._rolled: list[LogSegment] = []
+        self._rolled = list(finished)
         """Segments whose indexes were finished since they were last synced."""
 
     def _ends_at(self, offset: int) -> None:

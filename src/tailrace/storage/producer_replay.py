@@ -109,8 +109,11 @@ def rebuild(
     A log that was shut down cleanly and has no snapshot comes from a version that wrote none: nothing in it needs
     state, so snapshots are written instead of a scan. The last two segments get one each, so that the next
     recovery begins there.
+
+    What lies below the log start in the first segment is played too: its producers are as active as any.
     """
-    active = segments.active
+    active, first = segments.active, segments.first
+    begin = log_start if first is None else min(first.base_offset, log_start)
     snapshot_at = {end}
     if active is not None:
         snapshot_at.add(active.base_offset)
@@ -122,6 +125,6 @@ def rebuild(
             state.update_map_end_offset(offset)
             take_snapshot(state)
         return
-    state.truncate_and_reload(log_start, end, now_ms)
-    replay_log(state, segments, log_start, end, snapshot_at, take_snapshot)
+    state.truncate_and_reload(begin, end, now_ms)
+    replay_log(state, segments, begin, end, snapshot_at, take_snapshot)
     take_snapshot(state)

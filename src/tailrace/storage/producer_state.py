@@ -198,16 +198,20 @@ class ProducerStateManager:
         """Producers stay known though their batches are gone; the state now begins no lower than the log."""
         self.on_high_watermark_updated(log_start_offset)
         self._map_end_offset = max(self._map_end_offset, log_start_offset)
-        self._last_snapshot_offset = self._snapshots[-1] if self._snapshots else log_start_offset
+        if self._snapshots:
+            self._last_snapshot_offset = self._snapshots[-1]
+        elif self.is_empty or self._last_snapshot_offset > log_start_offset:
+            self._last_snapshot_offset = log_start_offset
+        # Otherwise a snapshot of the log start itself may still wait to be written.
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Return to a state at or below `log_end_offset`: see `map_end_offset` for where the replay has to begin.
 
-        Snapshots outside the log are deleted. The log end is at or below the high watermark, so no transaction that
-        ended below it awaits replication.
+        Snapshots outside the log are deleted. One at its very start stays: it alone knows whose batches went before.
+        The log end is at or below the high watermark, so no transaction that ended below it awaits replication.
         """
         for offset in self._snapshots.copy():
-            if offset > log_end_offset or offset <= log_start_offset:
+            if not log_start_offset <= offset <= log_end_offset:
                 self._delete_snapshot(offset)
         if log_end_offset == self._map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
@@ -217,12 +221,14 @@ class ProducerStateManager:
     def load_from_snapshots(self, log_start_offset: int, now_ms: int, at_most: int | None = None) -> None:
         """Replace the state by that of the newest good snapshot, or the newest at or below `at_most`.
 
-        Without one the state is empty at `log_start_offset`. Snapshots above `at_most` are left alone.
+        Without one the state is empty at `log_start_offset`. Snapshots above `at_most` are left alone. So are those
+        below `log_start_offset`: of what stood between they know nothing, and a state that is behind refuses producers
+        whom an empty one lets go on.
         """
         self._forget_all()
         self._map_end_offset = self._last_snapshot_offset = log_start_offset
         for offset in reversed(self._snapshots.copy()):
-            if at_most is not None and offset > at_most:
+            if offset < log_start_offset or (at_most is not None and offset > at_most):
                 continue
             try:
                 entries = producer_snapshot.read(self._files, self._path_of(offset))
@@ -265,6 +271,10 @@ class ProducerStateManager:
     @property
     def oldest_snapshot_offset(self) -> int | None:
         return self._snapshots[0] if self._snapshots else None
+
+    @property
+    def snapshot_paths(self) -> list[str]:
+        return [self._path_of(offset) for offset in self._snapshots]
 
     def snapshot_file_for(self, offset: int) -> str | None:
         return self._path_of(offset) if self._has_snapshot(offset) else None

@@ -77,12 +77,13 @@ class RecordsFile:
                 if path == self.path:  # else the file was renamed meanwhile, and another may have its name
                     return file
 
-    def pin(self) -> None:
-        """Keep the handle open: the active segment is written to all the time."""
+    def _pin(self) -> None:
+        """Keep the handle open: whoever has appended once will do so again."""
         self._is_pinned = True
         self._warm.forget(self)
 
     def unpin(self) -> None:
+        """Nothing is appended any more."""
         self._is_pinned = False
         if self._file is not None:
             self._warm.touch(self)
@@ -93,7 +94,12 @@ class RecordsFile:
             self._file = None
 
     def append(self, parts: Sequence[Buffer], total_bytes: int) -> None:
-        """Write behind the last batch. After an OSError `size` is unchanged and any bytes behind it are waste."""
+        """Write behind the last batch. After an OSError `size` is unchanged and any bytes behind it are waste.
+
+        From the first append on the handle stays open; a log that nobody writes to needs none.
+        """
+        if not self._is_pinned:
+            self._pin()
         file = self._file or self.file
         self.has_waste = True
         written = file.write_at(parts if len(parts) <= MAX_PARTS else parts[:MAX_PARTS], self.size)

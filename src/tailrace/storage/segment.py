@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from tailrace.model.errors import (
 from tailrace.model.ids import NO_TIMESTAMP
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata, TimestampOffset
 from tailrace.record.batch import HEADER_BYTES
+from tailrace.record.batch_run import BatchRun
 from tailrace.record.shallow import ShallowBatch, next_batch
 from tailrace.storage import names
 from tailrace.storage.fetch import FetchData, LogSlice
@@ -200,6 +202,22 @@ class LogSegment:
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
 
+    def append_run(self, run: BatchRun, data: Buffer) -> None:
+        """`append` for many batches at a time, at least one; they are exactly `data`."""
+        if run.next_offset - 1 - self.base_offset > MAX_RELATIVE_OFFSET:
+            raise SegmentOffsetOverflowError(
+                f"offset {run.next_offset - 1} is too far from the base {self.base_offset} of its segment"
+            )
+        position = self.records.size
+        try:
+            self.records.append((data,), len(data))
+            self.index_run(run, position)
+        except (OSError, TailraceError):
+            self._undo_append(position, run.last_offset(0))
+            raise
+        if position == 0:
+            self._first_timestamp = run.max_timestamp(0)
+
     def index(self, batches: Sequence[ShallowBatch], position: int) -> None:
         """Enter batches that stand in the file one behind the other from `position` on."""
         largest = self._largest
@@ -224,6 +242,24 @@ class LogSegment:
             self._bytes_since_index_entry = since
             if largest_timestamp != largest.timestamp:
                 self._largest = TimestampOffset(largest_timestamp, offset_of_largest)
+
+    def index_run(self, run: BatchRun, position: int) -> None:
+        """`index` for many batches at a time, at least one; the last of them must begin at an int32."""
+        offset_index, time_index = self.offset_index, self.time_index
+        found = run.entries(
+            position,
+            base_offset=self.base_offset,
+            interval_bytes=self._place.config.index_interval_bytes,
+            since_entry_bytes=self._bytes_since_index_entry,
+            largest=self.largest,
+            last_indexed_timestamp=time_index.last_entry.timestamp,
+            offset_room=offset_index.max_entries - offset_index.entries,
+            time_room=time_index.max_entries - 1 - time_index.entries,
+        )
+        offset_index.extend(found.offset_entries)
+        time_index.extend(found.time_entries)
+        self._bytes_since_index_entry = found.since_entry_bytes
+        self._largest = found.largest
 
     def _undo_append(self, position: int, first_offset: int) -> None:
         self.records.has_waste = True  # until the cut has succeeded, whatever fails before it
@@ -389,7 +425,7 @@ class LogSegment:
         return largest
 
     def check_indexes_to(self, end: int) -> None:
-        """Make sure that no index speaks of offsets from `end` on, where the segment ends; else rebuild both.
+        """Make sure that no index speaks of offsets from `end` on, where the segment ends; else rebuild it, or cut it.
 
         For the segment just below the recovery point: its data is durable, but a final trim of its indexes, or
         what a truncation took from them, may have been lost with the power. And for one that takes appends: it
@@ -401,6 +437,7 @@ class LogSegment:
                 raise CorruptIndexError(f"the indexes of {self!r} reach beyond offset {end}")
         except CorruptIndexError:
             self.rebuild_indexes()
+        self.txn_index.truncate_to(end)
 
     def _check_indexes(self) -> None:
         """Once, before the first lookup in files that were found on disk."""
@@ -471,10 +508,9 @@ class LogSegment:
         self.time_index.trim()
 
     def become_active(self) -> None:
-        """Ready a loaded segment for appends: full-length indexes and a handle that stays open."""
+        """Ready a loaded segment for appends: full-length indexes."""
         self.offset_index.preallocate()
         self.time_index.preallocate()
-        self.records.pin()
 
     def become_inactive(self) -> None:
         """Record the true largest timestamp in the slot kept for it, give back preallocated space."""
@@ -517,5 +553,5 @@ class LogSegment:
         self.offset_index.delete()
         self.time_index.delete()
         self.txn_index.delete()
-        if files.exists(self.records.path):
+        with suppress(FileNotFoundError):  # a later segment of this name was removed after it, and took the name along
             files.unlink(self.records.path)

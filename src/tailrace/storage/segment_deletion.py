@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tailrace.model.errors import StorageError
@@ -97,7 +98,7 @@ def unlink_later(place: SegmentPlace, paths: Sequence[str]) -> None:
 
     def unlink() -> None:
         for path in paths:
-            if files.exists(path):
+            with suppress(FileNotFoundError):
                 files.unlink(path)
 
     def left(error: Exception) -> None:

@@ -13,9 +13,11 @@ from crc32c import crc32c
 
 from tailrace.model.errors import CorruptMessageError, InvalidDataError, SegmentOffsetOverflowError
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET
-from tailrace.record.batch import ATTRIBUTES_AT, MAGIC_V2
+from tailrace.record.batch import ATTRIBUTES_AT, HEADER_BYTES, MAGIC_V2
+from tailrace.record.batch_run import BatchRun
 from tailrace.record.shallow import ShallowBatch, check_integrity, next_batch
 from tailrace.storage.epoch_cache import LeaderEpochCache
+from tailrace.storage.producer_entry import BATCHES_KEPT
 from tailrace.storage.producer_replay import marker_of, replay_batch
 from tailrace.storage.producer_state import ProducerStateManager
 from tailrace.storage.segment import LogSegment
@@ -23,7 +25,9 @@ from tailrace.storage.transaction_index import AbortedTxn
 
 _log = logging.getLogger(__name__)
 
-CHUNK_BYTES: Final = 1 << 20
+CHUNK_BYTES: Final = 4 << 20
+RUN_BATCHES: Final = 4096
+GREATEST_POSITION: Final = 2**31 - 1  # that an index can hold
 
 
 class SegmentRecovery:
@@ -36,6 +40,7 @@ class SegmentRecovery:
         self._latest_epoch = -1 if epochs.latest_epoch is None else epochs.latest_epoch
         self._proven_bytes = 0
         self._greatest_offset = segment.base_offset + MAX_RELATIVE_OFFSET
+        self._run = BatchRun(min(RUN_BATCHES, segment.size // HEADER_BYTES))
         self.next_offset = segment.base_offset
         """After the last good batch."""
         self.reason = ""
@@ -72,31 +77,69 @@ class SegmentRecovery:
         while self._proven_bytes < size:
             start = self._proven_bytes
             filled = file.read_into(chunk[: min(len(chunk), size - start)], start)
-            proven: list[ShallowBatch] = []
-            try:
-                self._prove_chunk(chunk, filled, proven)
-            finally:
-                self._segment.index(proven, start)
-            if not proven:
+            self._prove_chunk(chunk, filled)
+            if self._proven_bytes == start:
                 batch = next_batch(chunk, 0, size - start) if filled < size - start else None
                 if batch is None:
                     return
                 self._prove_large(batch)
 
-    def _prove_chunk(self, chunk: memoryview, filled: int, proven: list[ShallowBatch]) -> None:
-        start, at = self._proven_bytes, 0
-        batch = next_batch(chunk, 0, filled)
-        while batch is not None:
-            size = batch.size
-            if batch.magic != MAGIC_V2:
-                check_integrity(chunk, batch)
-            elif crc32c(chunk[at + ATTRIBUTES_AT : at + size]) != batch.crc:
-                raise CorruptMessageError(f"the batch at position {start + at} does not have its CRC")
-            self._take(batch, chunk)
-            proven.append(batch)
-            at += size
-            self._proven_bytes = start + at
+    def _prove_chunk(self, chunk: memoryview, filled: int) -> None:
+        """Run by run; what ends a run is looked at alone. Messages of before v2 have others like them behind."""
+        start, at, is_legacy = self._proven_bytes, 0, False
+        while True:
+            if not is_legacy:
+                self._prove_run(chunk, at, filled)
+                at = self._proven_bytes - start
             batch = next_batch(chunk, at, filled)
+            if batch is None:
+                return
+            self._prove_batch(chunk, batch)
+            at = self._proven_bytes - start
+            is_legacy = batch.magic != MAGIC_V2
+
+    def _prove_run(self, chunk: memoryview, at: int, filled: int) -> None:
+        """As many batches as go on from one to the next without a new leader epoch."""
+        start = self._proven_bytes
+        if start + filled - at > GREATEST_POSITION:
+            return
+        run = self._run
+        run.walk(chunk, at, filled, self.next_offset, self._greatest_offset, self._latest_epoch)
+        damage = self._end_before_damage(run, chunk, start - at)
+        if run.count:
+            for place in run.to_replay(BATCHES_KEPT):
+                self._replay(run.batch(place, chunk), chunk)
+            self._segment.index_run(run, start)
+            self.next_offset = run.next_offset
+            self._proven_bytes = start + run.end - at
+        if damage is not None:
+            raise damage
+
+    def _end_before_damage(self, run: BatchRun, chunk: memoryview, chunk_start: int) -> InvalidDataError | None:
+        """Let the run end before the first batch whose CRC is wrong or that cannot be played; returns why."""
+        damage: InvalidDataError | None = None
+        intact = run.intact(chunk)
+        if intact < run.count:
+            position = chunk_start + run.batch(intact, chunk).position
+            damage = CorruptMessageError(f"the batch at position {position} does not have its CRC")
+            run.keep(intact)
+        for place in run.markers():
+            try:
+                marker_of(chunk, run.batch(place, chunk))
+            except InvalidDataError as error:
+                run.keep(place)
+                return error
+        return damage
+
+    def _prove_batch(self, chunk: memoryview, batch: ShallowBatch) -> None:
+        start = self._proven_bytes
+        if batch.magic != MAGIC_V2:
+            check_integrity(chunk, batch)
+        elif crc32c(chunk[batch.position + ATTRIBUTES_AT : batch.end]) != batch.crc:
+            raise CorruptMessageError(f"the batch at position {start} does not have its CRC")
+        self._take(batch, chunk)
+        self._segment.index((batch,), start)
+        self._proven_bytes = start + batch.size
 
     def _prove_large(self, batch: ShallowBatch) -> None:
         """A batch longer than a chunk: its CRC is computed piece by piece, whatever length it states."""

@@ -1,12 +1,14 @@
 """Compacted segments take the place of old ones in a log that is in use.
 
-    1  the files are swapped, see `swap`
-    2  producer snapshots at the bases of segments that are no more are renamed `.deleted` and unlinked later
+    1  producer snapshots at the bases of the old segments are renamed `.deleted`, to be unlinked later
+    2  the files are swapped, see `swap`
 
-Crash rule: after step 1 a load removes the snapshots of step 2 itself, for they belong to no segment.
+A snapshot may know of an open transaction whose marker goes with the old segments, since nothing else is left of it: a
+replay that began there would never see it end. One that begins earlier sees nothing of it at all.
 
-Runs on the log's owner thread and blocks for some syncs of the directory. What can be said of the log's offsets,
-epochs and producers is the same before and after.
+Crash rule: the swap syncs the directory before it counts, and with it step 1. Without a snapshot a load reads more.
+
+What can be said of the log's offsets, epochs and producers is the same before, between the steps and after.
 """
 
 from __future__ import annotations
@@ -16,18 +18,23 @@ from typing import TYPE_CHECKING
 
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.segment_deletion import unlink_later
-from tailrace.storage.swap import replace_segments
+from tailrace.storage.steps import Steps
+from tailrace.storage.swap import replacing
 
 if TYPE_CHECKING:
     from tailrace.storage.unified_log import UnifiedLog
 
 
-def swap_in(log: UnifiedLog, old: Sequence[LogSegment], new: Sequence[LogSegment]) -> None:
+def swapping_in(log: UnifiedLog, old: Sequence[LogSegment], new: Sequence[LogSegment]) -> Steps[None]:
     """`new` carry the suffix `.cleaned`; the first of them has the base offset of the first of `old`."""
     place = log.local.place
-    replace_segments(place, log.local.segments, old, new)
-    bases = {segment.base_offset for segment in new}
-    gone = [segment.base_offset for segment in old if segment.base_offset not in bases]
-    renamed = [path for path in map(log.producers.mark_snapshot_for_deletion, gone) if path is not None]
+
+    def put_in() -> None:
+        log.local.segments.swap(old, new)
+        log.update_high_watermark(log.high_watermark)  # it may have known its place in an old one
+
+    bases = [segment.base_offset for segment in old]
+    renamed = [path for path in map(log.producers.mark_snapshot_for_deletion, bases) if path is not None]
+    yield from replacing(place, put_in, old, new)
     if renamed:
         unlink_later(place, renamed)

@@ -10,12 +10,16 @@ A load that finds a `.cleaned` file removes it, and before it every `.swap` at o
 finished. A load that finds only `.swap` files finishes steps 3 and 4. Of renames that were not synced a crash keeps
 any; hence the syncs: a lone `.swap` in the middle would take the place of what its neighbours hold, and the index of
 a segment whose data is still `.swap` would be taken for the old one's.
+
+In steps, so that nobody waits for a sync who need not: `.cleaned` segments are nobody's yet and are renamed on any
+thread; those that are in the log, or leave it, by its owner. Between the steps the log is read and appended to.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from tailrace.model.errors import CorruptMessageError
@@ -23,6 +27,7 @@ from tailrace.record.shallow import check_integrity
 from tailrace.storage import names
 from tailrace.storage.segment import LogSegment, SegmentPlace
 from tailrace.storage.segments import LogSegments
+from tailrace.storage.steps import Steps, run_inline
 
 _log = logging.getLogger(__name__)
 
@@ -32,9 +37,38 @@ COPY_BYTES: Final = 1 << 20
 def replace_segments(
     place: SegmentPlace, segments: LogSegments, old: Sequence[LogSegment], new: Sequence[LogSegment]
 ) -> None:
-    """`new` carry the suffix `.cleaned`; the first of them has the base offset of the first of `old`."""
-    files = place.env.files
+    """All of `replacing` at once."""
+    run_inline(replacing(place, partial(segments.swap, old, new), old, new))
+
+
+def replacing(
+    place: SegmentPlace, put_in: Callable[[], None], old: Sequence[LogSegment], new: Sequence[LogSegment]
+) -> Steps[None]:
+    """`new` carry the suffix `.cleaned`; the first of them has the base offset of the first of `old`.
+
+    `put_in` puts them in the place of `old` in memory. Once begun all of it must be done: half way the files say one
+    thing and the log another.
+    """
     newest_first = sorted(new, key=lambda segment: segment.base_offset, reverse=True)
+    sync_names = partial(place.env.files.sync_dir, place.dir)
+    yield partial(_become_swaps, place, newest_first)
+    put_in()
+    _retire_data(old)
+    if _has_transactions(old):
+        yield sync_names
+    _retire_indexes(old)
+    yield sync_names
+    for segment in newest_first:
+        segment.records.change_suffix(names.SWAP_SUFFIX, "")
+        yield sync_names
+    for segment in newest_first:
+        segment.change_index_suffix(names.SWAP_SUFFIX, "")
+    yield sync_names
+    delete_later(place, old)
+
+
+def _become_swaps(place: SegmentPlace, newest_first: Sequence[LogSegment]) -> None:
+    files = place.env.files
     for segment in newest_first:
         segment.sync()
     for segment in newest_first:
@@ -44,16 +78,6 @@ def replace_segments(
     files.sync_dir(place.dir)
     newest_first[-1].records.change_suffix(names.CLEANED_SUFFIX, names.SWAP_SUFFIX)
     files.sync_dir(place.dir)
-    segments.swap(old, new)
-    retire(place, old)
-    files.sync_dir(place.dir)
-    for segment in newest_first:
-        segment.records.change_suffix(names.SWAP_SUFFIX, "")
-        files.sync_dir(place.dir)
-    for segment in newest_first:
-        segment.change_index_suffix(names.SWAP_SUFFIX, "")
-    files.sync_dir(place.dir)
-    delete_later(place, old)
 
 
 def delete_later(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
@@ -78,11 +102,23 @@ def retire(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
     A transaction index goes only when its data is durably gone: data that a crash brings back without it would show
     aborted records, and below the recovery point nobody would miss the index. The other indexes would be missed.
     """
+    _retire_data(segments)
+    if _has_transactions(segments):
+        place.env.files.sync_dir(place.dir)
+    _retire_indexes(segments)
+
+
+def _has_transactions(segments: Sequence[LogSegment]) -> bool:
+    return any(segment.txn_index.entries for segment in segments)
+
+
+def _retire_data(segments: Sequence[LogSegment]) -> None:
     for segment in segments:
         segment.is_deleted = True
         segment.records.change_suffix("", names.DELETED_SUFFIX)
-    if any(segment.txn_index.entries for segment in segments):
-        place.env.files.sync_dir(place.dir)
+
+
+def _retire_indexes(segments: Sequence[LogSegment]) -> None:
     for segment in segments:
         segment.change_index_suffix("", names.DELETED_SUFFIX)
 

@@ -26,7 +26,6 @@ from tailrace.model.errors import (
     OffsetOutOfRangeError,
     SegmentGoneError,
     StorageError,
-    TailraceError,
 )
 from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
 from tailrace.model.invariant import invariant
@@ -38,12 +37,14 @@ from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.fetch import FetchData, Isolation
 from tailrace.storage.flusher import Flusher
 from tailrace.storage.local_log import LocalLog
+from tailrace.storage.offset_bounds import OffsetBounds
 from tailrace.storage.offset_lookup import FoundOffset
 from tailrace.storage.origin import Origin
 from tailrace.storage.partition_metadata import PartitionMetadata
 from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
 from tailrace.storage.retention import Deletion
 from tailrace.storage.segment import LogSegment
+from tailrace.storage.steps import Steps, to_the_end
 from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.validator import ValidationRules
 from tailrace.storage.verification import NO_GUARD, VerificationGuard
@@ -69,6 +70,7 @@ class UnifiedLog:
         topic_id: TopicId | None,
         verifies_transactions: bool = False,
         captured: Iterable[CapturedSnapshot] = (),
+        unsynced_snapshots: Iterable[str] = (),
     ) -> None:
         self.local = local
         self.producers = producers
@@ -76,28 +78,25 @@ class UnifiedLog:
         self._env = local.place.env
         self._metadata = metadata
         self._unwritten_topic_id: TopicId | None = None
-        self._log_start = log_start_offset
-        self._local_log_start = log_start_offset
-        self._high_watermark = LogOffsetMetadata(log_start_offset)
+        self.bounds = OffsetBounds(local, producers, epochs, log_start_offset)
         self._truncations_settled = 0
         """Counted when a truncation is through: a reader who began before cannot tell its bound from the new end."""
-        self._first_unstable: LogOffsetMetadata | None = None
         self._failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], object] = _nobody
         """Who is told of every failed write, on the owner's thread."""
         self.config = local.place.config
         self.use_config(self.config)
         self.topic_id = topic_id
-        self._flusher = Flusher(local, producers, epochs, self._flush_trouble, captured)
+        self._flusher = Flusher(local, producers, epochs, self._flush_trouble, captured, unsynced_snapshots)
         self._appender = Appender(self, verifies_transactions=verifies_transactions)
-        self.refresh_first_unstable()
 
     @property
     def dir(self) -> str:
         return self.local.place.dir
 
     def __repr__(self) -> str:
-        return f"UnifiedLog({self.dir}, start={self._log_start}, hw={self.high_watermark}, end={self.local.end_offset})"
+        start, hw, end = self.log_start_offset, self.high_watermark, self.log_end_offset
+        return f"UnifiedLog({self.dir}, start={start}, hw={hw}, end={end})"
 
     def use_config(self, config: LogConfig) -> None:
         """From the next append, roll or deletion on; a segment keeps the index settings it was made with."""
@@ -116,12 +115,12 @@ class UnifiedLog:
 
     @property
     def log_start_offset(self) -> int:
-        return self._log_start
+        return self.bounds.log_start
 
     @property
     def local_log_start_offset(self) -> int:
         """Where data on this disk begins; above the log start where older segments are in a remote store."""
-        return self._local_log_start
+        return self.bounds.local_log_start
 
     @property
     def log_end_offset(self) -> int:
@@ -129,7 +128,7 @@ class UnifiedLog:
 
     @property
     def high_watermark(self) -> int:
-        return self._high_watermark.offset
+        return self.bounds.high_watermark.offset
 
     @property
     def recovery_point(self) -> int:
@@ -137,21 +136,11 @@ class UnifiedLog:
 
     @property
     def last_stable_offset(self) -> int:
-        first_unstable = self._first_unstable
-        hw = self._high_watermark.offset
-        return hw if first_unstable is None else min(first_unstable.offset, hw)
-
-    def check_bounds(self) -> None:
-        """The promise of the module's first lines, whole; called wherever one of them moves."""
-        start, stable, hw, end = self._log_start, self.last_stable_offset, self.high_watermark, self.local.end_offset
-        invariant(
-            start <= stable <= hw <= end, f"{self.dir}: log start {start} ≤ stable {stable} ≤ HW {hw} ≤ end {end}"
-        )
-        invariant(self._local_log_start >= start, f"{self.dir}: local start {self._local_log_start} < start {start}")
+        return self.bounds.last_stable
 
     def high_watermark_metadata(self) -> LogOffsetMetadata:
         """With its position, found now if it was not known. Any thread may ask; only the owner keeps the answer."""
-        known = self._high_watermark
+        known = self.bounds.high_watermark
         return self.local.locate(known.offset) if known.is_offset_only else known
 
     def update_high_watermark(self, offset: int) -> int:
@@ -159,56 +148,19 @@ class UnifiedLog:
 
         It never moves back here: what a reader has seen stays visible until a truncation takes it away.
         """
-        bounded = min(max(offset, self.high_watermark), self.local.end_offset)
-        try:
-            place = self.local.locate(bounded)
-        except (OSError, TailraceError):  # readers will be told
-            place = LogOffsetMetadata(bounded)
-        self._set_high_watermark(place)
-        return bounded
+        return self.bounds.update_high_watermark(offset)
 
     def maybe_increment_high_watermark(self, new: LogOffsetMetadata) -> bool:
         """Forward only, or into a new segment at the same offset. Beyond the log end it is refused."""
-        if new.offset > self.local.end_offset:
-            raise OffsetOutOfRangeError(f"high watermark {new.offset} beyond the end {self.local.end_offset}")
-        old = self._high_watermark
-        if new.offset < old.offset or (new.offset == old.offset and new.segment_base <= old.segment_base):
-            return False
-        self._set_high_watermark(new)
-        return True
-
-    def _set_high_watermark(self, new: LogOffsetMetadata) -> None:
-        self._high_watermark = new
-        self.producers.on_high_watermark_updated(new.offset)
-        self.refresh_first_unstable()
-        self.check_bounds()
-
-    def refresh_first_unstable(self) -> None:
-        first = self.producers.first_unstable_offset
-        if first is not None and first.offset < self._log_start:
-            first = LogOffsetMetadata(self._log_start)
-        self._first_unstable = first
+        return self.bounds.maybe_increment_high_watermark(new)
 
     def increment_log_start(self, offset: int) -> bool:
         """Forget everything below `offset` (delete-records, retention). Beyond the high watermark it is refused."""
-        if offset > self.high_watermark:
-            raise OffsetOutOfRangeError(f"log start {offset} beyond the high watermark {self.high_watermark}")
-        if offset <= self._log_start:
-            return False
-        self._local_log_start = max(offset, self._local_log_start)
-        self._log_start = offset
-        self.epochs.truncate_from_start(offset)
-        self.producers.on_log_start_offset_incremented(offset)
-        self.refresh_first_unstable()
-        self.check_bounds()
-        return True
+        return self.bounds.increment_log_start(offset)
 
     def increment_local_log_start(self, offset: int) -> bool:
         """Local data begins later than the log: the segments before are in a remote store."""
-        if offset <= self._local_log_start:
-            return False
-        self._local_log_start = offset
-        return True
+        return self.bounds.increment_local_log_start(offset)
 
     # Appending
 
@@ -259,8 +211,7 @@ class UnifiedLog:
     def written(self) -> None:
         """Bytes were added at the end (the appender says so)."""
         local = self.local
-        if self._high_watermark.offset >= local.end_offset:
-            self._set_high_watermark(local.end)
+        self.bounds.follow_end()
         if local.end_offset - local.recovery_point >= self.config.flush_messages:
             self.flush()
 
@@ -272,6 +223,11 @@ class UnifiedLog:
             self._failure = error
         self.on_failure(error)
         return error
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why it takes no writes any more, until it is opened again."""
+        return self._failure
 
     def _do(self, doing: str, action: Callable[[], T], *, is_undone: bool = True) -> T:
         """`is_undone` says that the action, when it fails, leaves the log as it was."""
@@ -307,8 +263,8 @@ class UnifiedLog:
 
         The last batch of the slice may be partial. OffsetOutOfRangeError below the log start or beyond the log end.
         """
-        if offset < self._log_start:
-            raise OffsetOutOfRangeError(f"offset {offset} is below the start {self._log_start} of {self.dir}")
+        if offset < self.bounds.log_start:
+            raise OffsetOutOfRangeError(f"offset {offset} is below the start {self.bounds.log_start} of {self.dir}")
         settled = self._truncations_settled
         try:
             found = self.local.read(offset, max_bytes, self._bound(isolation), min_one_message)
@@ -324,7 +280,7 @@ class UnifiedLog:
         if isolation is Isolation.LOG_END:
             return self.local.end
         high_watermark = self.high_watermark_metadata()
-        first_unstable = self._first_unstable
+        first_unstable = self.bounds.first_unstable
         if isolation is Isolation.HIGH_WATERMARK or first_unstable is None:
             return high_watermark
         if first_unstable.offset >= high_watermark.offset:
@@ -344,15 +300,15 @@ class UnifiedLog:
             return FoundOffset(-1, self.log_end_offset, self._epoch_at_end())
         if timestamp in (offset_lookup.EARLIEST, offset_lookup.EARLIEST_LOCAL):
             is_local = timestamp == offset_lookup.EARLIEST_LOCAL
-            offset = self._local_log_start if is_local else self._log_start
+            offset = self.bounds.local_log_start if is_local else self.bounds.log_start
             epoch = self.epochs.epoch_for_offset(offset)
             return FoundOffset(-1, offset, NO_LEADER_EPOCH if epoch is None else epoch)
         if timestamp == offset_lookup.LATEST_TIERED:
             return FoundOffset(-1, -1)  # nothing is tiered
         try:
             if timestamp == offset_lookup.MAX_TIMESTAMP:
-                return offset_lookup.with_largest_timestamp(self.local.segments, self._log_start)
-            return offset_lookup.first_at_or_after(self.local.segments, timestamp, self._log_start)
+                return offset_lookup.with_largest_timestamp(self.local.segments, self.bounds.log_start)
+            return offset_lookup.first_at_or_after(self.local.segments, timestamp, self.bounds.log_start)
         except OSError as cause:
             raise StorageError(f"look up timestamp {timestamp} in {self.dir}", cause) from cause
 
@@ -366,10 +322,10 @@ class UnifiedLog:
 
     # Rolling and flushing
 
-    def roll(self) -> LogSegment:
-        """Begin a new segment at the log end."""
+    def roll(self, at_least: int = 0) -> LogSegment:
+        """Begin a new segment at the log end, or behind a gap at `at_least`, which then is the log end."""
         self._check_writable()
-        return self._do("roll", lambda: self._roll(self.local.end_offset))
+        return self._do("roll", lambda: self._roll(max(at_least, self.local.end_offset)))
 
     def roll_for(self, first_offset: int, last_offset: int) -> None:
         """Begin a new segment for a set; one whose first offset is unknown gets the lowest base that can hold it."""
@@ -384,8 +340,7 @@ class UnifiedLog:
             new = self.local.roll(at_least)
         self.producers.update_map_end_offset(new.base_offset)
         self._flusher.capture(self.producers)
-        if self._high_watermark.offset >= self.local.end_offset:
-            self._set_high_watermark(self.local.end)
+        self.bounds.follow_end()
         self.flush(new.base_offset)
         return new
 
@@ -407,6 +362,10 @@ class UnifiedLog:
         end = self.local.end_offset
         self._flusher.start(end if offset is None else min(offset, end), self._appender.first_unfinished, done)
 
+    def flushing(self, offset: int) -> Steps[None]:
+        """As `flush`, but as steps of some longer work."""
+        yield from self._flusher.in_steps(min(offset, self.local.end_offset), self._appender.first_unfinished)
+
     def flush_now(self) -> None:
         """Make everything durable before returning, with a producer snapshot at the log end. This blocks."""
         self._do("finish transactions", self._appender.finish_transactions)
@@ -427,11 +386,14 @@ class UnifiedLog:
         self._check_writable()
         return segment_deletion.delete_old_segments(self, checkpoint_log_start, self._env.clock.now_ms())
 
-    def replace_segments(self, old: Sequence[LogSegment], new: Sequence[LogSegment]) -> None:
+    def replacing_segments(self, old: Sequence[LogSegment], new: Sequence[LogSegment]) -> Steps[None]:
         """Put compacted segments, whole and synced under `.cleaned`, in the place of old ones. See `segment_swap`."""
         self._check_writable()
-        self._do("swap in compacted segments", lambda: segment_swap.swap_in(self, old, new), is_undone=False)
-        self.update_high_watermark(self.high_watermark)  # it may have known its place in an old one
+        try:
+            yield from to_the_end(segment_swap.swapping_in(self, old, new))
+        except OSError as cause:
+            self._failure = self.failed("swap in compacted segments", cause)
+            raise self._failure from cause
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, durably; whether there was anything.
@@ -452,11 +414,7 @@ class UnifiedLog:
         return True
 
     def _truncate_to(self, offset: int) -> None:
-        # Bounds first: other threads look at them meanwhile, and a failing disk must leave them in order.
-        self._log_start = min(self._log_start, offset)
-        self._local_log_start = min(self._local_log_start, offset)
-        if self._high_watermark.offset > offset:
-            self._high_watermark = LogOffsetMetadata(offset)
+        self.bounds.come_below(offset)
         self.local.truncate_to(offset)
         self.epochs.truncate_from_end(offset)
         self._settle(offset)
@@ -470,8 +428,7 @@ class UnifiedLog:
         self.local.restart_at(offset)
         self.epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
-        self._log_start = offset if log_start is None else log_start
-        self._local_log_start = offset
+        self.bounds.restart_at(offset, offset if log_start is None else log_start)
         self._settle(offset)
 
     def _settle(self, end: int) -> None:
@@ -481,7 +438,7 @@ class UnifiedLog:
         producer_replay.rebuild(
             self.producers,
             self.local.segments,
-            self._log_start,
+            self.bounds.log_start,
             end,
             self._env.clock.now_ms(),
             was_clean=False,
@@ -489,13 +446,7 @@ class UnifiedLog:
         )
         # Snapshots of what was cut off are unlinked now; they must not come back beside other data.
         self._env.files.sync_dir(self.dir)
-        if self._high_watermark.offset > end or self._high_watermark.offset < self._log_start:
-            self._high_watermark = self.local.end
-        else:
-            self._high_watermark = self.local.locate(self._high_watermark.offset)
-        self.producers.on_high_watermark_updated(self._high_watermark.offset)
-        self.refresh_first_unstable()
-        self.check_bounds()
+        self.bounds.settle()
         self._truncations_settled += 1
 
     # Moving and ending
@@ -511,6 +462,10 @@ class UnifiedLog:
         self.producers.move_to(directory)
         self.epochs.moved_to(directory)
         self._metadata.moved_to(directory)
+
+    def hand_over(self) -> None:
+        """Another thread is about to `close` the log: from now on flushes on their way change nothing here."""
+        self._flusher.is_ended = True
 
     def close(self) -> None:
         """Leave everything durable and finished, so that the next load with `was_clean` needs no recovery.

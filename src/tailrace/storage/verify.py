@@ -32,7 +32,6 @@ Progress = Callable[[int, int], None]
 
 PROGRESS_BYTES: Final = 1 << 20
 MAX_SNAPSHOT_BYTES: Final = 512 << 20  # eleven million producers
-_INDEX_SUFFIXES: Final = (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX, names.TXN_INDEX_SUFFIX)
 _LEFTOVERS: Final = {
     names.DELETED_SUFFIX: "is to be deleted",
     names.CLEANED_SUFFIX: "is of a compaction or split that did not finish",
@@ -113,9 +112,9 @@ class DirectoryCheck:
         offset = names.parse_offset(name)
         if offset is not None and not is_dir:
             suffix = name[20:]
-            if suffix in _INDEX_SUFFIXES and names.log_name(offset) not in self._names:
+            if suffix in names.INDEX_SUFFIXES and names.log_name(offset) not in self._names:
                 return f"is an index without {names.log_name(offset)}", ERROR
-            if suffix in (names.LOG_SUFFIX, names.SNAPSHOT_SUFFIX, *_INDEX_SUFFIXES):
+            if suffix in (names.LOG_SUFFIX, names.SNAPSHOT_SUFFIX, *names.INDEX_SUFFIXES):
                 return "", NOTE
         if name in (names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA) and not is_dir:
             return "", NOTE

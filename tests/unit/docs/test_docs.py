@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from source_names import PACKAGE, ROOT, names_of_tests, source_names
 
+from tailrace.config.broker import BrokerConfig
+from tailrace.config.cleaner import CleanerConfig
 from tailrace.config.log import LogConfig
 from tailrace.storage import names
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OF_OUR_CODE = [path for path in DOCUMENTS if path.name != "spec-checklist.md"]  # that one speaks of Kafka's
 
-SETTINGS = {name.replace("_", ".") for name in LogConfig.__dataclass_fields__}
+SETTINGS = {
+    name.replace("_", ".") for table in (LogConfig, BrokerConfig, CleanerConfig) for name in table.__dataclass_fields__
+}
 # Words that look like names of ours and are Kafka's, Python's or Make's.
 FOREIGN = {"LogAppendTime", "CreateTime", "read_committed", "read_uncommitted", "fsync"}
 # Made by `make`, not in the repository.

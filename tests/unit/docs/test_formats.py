@@ -32,6 +32,7 @@ from tailrace.record.varint import decode_varint, encode_varint
 from tailrace.sim import World
 from tailrace.storage import index_entries, names, offset_index, producer_snapshot, time_index, transaction_index
 from tailrace.storage.loader import LoadOptions, load
+from tailrace.storage.manager import log_move
 from tailrace.storage.warm import WarmSet
 
 GOLDEN = ROOT / "tests" / "golden" / "kafka-4.3.1"
@@ -238,6 +239,7 @@ def test_names_of_a_partitions_files() -> None:
         "producer snapshot": names.snapshot_name(147001),
         "leader epochs": names.LEADER_EPOCH_CHECKPOINT,
         "topic id": names.PARTITION_METADATA,
+        "ours, and empty": log_move.COMPLETE,
     }
     assert {row["what"]: row["name"] for row in rows} == made
     assert names.partition_dir_name(TopicPartition("orders", 3)) == "orders-3"

@@ -147,7 +147,7 @@ class Owner:
             ["append", "commit", "truncate", "roll", "delete", "transaction", "flush"], [60, 12, 8, 4, 3, 4, 3]
         )[0]
         getattr(self, kind)()
-        self.log.check_bounds()
+        self.log.bounds.check()
 
     def append(self) -> None:
         for _ in range(self.dice.randint(1, 3)):

@@ -209,7 +209,7 @@ def test_any_bytes_in_any_file_give_a_typed_error_or_a_log(data: st.DataObject) 
         log = bench.open(was_clean=clean, recovery_point=recovery_point, log_start_offset=data.draw(st.integers(0, 30)))
     except TailraceError:
         return
-    log.check_bounds()
+    log.bounds.check()
     use(log)
 
 

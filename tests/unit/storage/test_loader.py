@@ -191,7 +191,7 @@ def test_epochs_are_cut_to_what_the_log_holds(clean: bool) -> None:
     log = bench.open(was_clean=clean, log_start_offset=12, recovery_point=24)
     assert log.epochs.entries == (EpochEntry(1, 12), EpochEntry(3, 19))
     assert log.log_start_offset == 12
-    log.check_bounds()
+    log.bounds.check()
 
 
 @pytest.mark.spec("LS-44")
@@ -217,7 +217,7 @@ def test_a_log_start_within_a_batch_serves_the_batch_and_counts_from_there(log_s
     assert first <= log_start <= last
     assert data.endswith(content(log))
     log.update_high_watermark(24)
-    log.check_bounds()
+    log.bounds.check()
     assert 6 in log.producers.producers
     with pytest.raises(OffsetOutOfRangeError):
         log.read(log_start - 1, 1)
@@ -233,7 +233,7 @@ def test_local_data_never_begins_before_the_log(log_start: int) -> None:
     assert log.increment_local_log_start(24) == (log_start < 24)
     assert (log.log_start_offset, log.local_log_start_offset) == (log_start, 24)
     assert not log.increment_local_log_start(12)
-    log.check_bounds()
+    log.bounds.check()
     log.truncate_to(20)
     assert log.log_start_offset <= log.local_log_start_offset
 

@@ -108,7 +108,7 @@ class TestLogStart:
         sim.log.increment_log_start(6)
         assert sim.log.producers.map_end_offset == 6
         assert sim.log.last_stable_offset == 6  # the open transaction began below: nothing below the start is unstable
-        sim.log.check_bounds()
+        sim.log.bounds.check()
 
     @pytest.mark.spec("LS-22")
     def test_a_producer_is_known_though_its_batches_are_gone(self, sim: SimLog) -> None:
@@ -139,9 +139,9 @@ class TestLocalLogStart:
 
 
 def test_the_promise_is_checked_whole(sim: SimLog) -> None:
-    sim.log._log_start = 13
+    sim.log.bounds.log_start = 13
     with pytest.raises(InvariantError, match="log start 13"):
-        sim.log.check_bounds()
+        sim.log.bounds.check()
 
 
 class BoundsMachine(RuleBasedStateMachine):
@@ -208,7 +208,7 @@ class BoundsMachine(RuleBasedStateMachine):
         log = self.log
         assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset
         assert log.local_log_start_offset >= log.log_start_offset
-        log.check_bounds()
+        log.bounds.check()
 
     @invariant()
     def nothing_moved_back(self) -> None:

@@ -349,7 +349,7 @@ class TestSnapshots:
             log.data(7, seq)
             log.state.take_snapshot()
         log.state.truncate_and_reload(2, 4, NOW)
-        assert log.snapshots() == [3, 4]
+        assert log.snapshots() == [2, 3, 4]
         assert log.state.map_end_offset == 4
         assert log.state.producers[7].last_seq == 3
         assert log.state.first_unstable_offset is None

@@ -17,39 +17,98 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Final
 
+import crc32c
+
 from tailrace.env.variables import variable
 
-KERNELS: Final = ("bytewise", "offset_map", "rebuild", "whole")
+KERNELS: Final = ("batch_run", "bytewise", "crc", "fields", "offset_map", "plain_run", "rebuild", "whole")
+
+# Kernels that call others' inner functions, which only C sees when those are compiled.
+_BUILT_ON: Final = {
+    "batch_run": ("crc",),
+    "fields": ("crc",),
+    "plain_run": ("crc", "fields", "offset_map", "rebuild", "whole"),
+}
 
 
 def interpreted(kernel: str) -> ModuleType:
-    """A fresh module run from the kernel's source, whether or not a compiled one is there."""
+    """A fresh module run from the kernel's source, and from those of the kernels it is built on, whether or not
+    compiled ones are there."""
     name = f"{__name__}.{kernel}"
     loader = SourceFileLoader(name, f"{__path__[0]}/{kernel}.py")
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
+    others = {f"{__name__}.{other}": interpreted(other) for other in _BUILT_ON.get(kernel, ())}
+    usual = {other: sys.modules[other] for other in others if other in sys.modules}
+    sys.modules.update(others)
+    try:
+        loader.exec_module(module)
+    finally:
+        for other in others:
+            del sys.modules[other]
+        sys.modules.update(usual)
     return module
 
 
-if variable("TAILRACE_KERNELS") == "interpreted":
-    for _kernel in KERNELS:
-        sys.modules[f"{__name__}.{_kernel}"] = interpreted(_kernel)
+def _is_source(kernel: str) -> bool:
+    spec = importlib.util.find_spec(f"{__name__}.{kernel}")
+    return spec is None or str(spec.origin).endswith(".py")
 
-COMPILED: Final = not any(
-    str(importlib.import_module(f"{__name__}.{_kernel}").__file__).endswith(".py") for _kernel in KERNELS
+
+_SOURCES: Final = [kernel for kernel in KERNELS if variable("TAILRACE_KERNELS") == "interpreted" or _is_source(kernel)]
+for _kernel in _SOURCES:
+    sys.modules[f"{__name__}.{_kernel}"] = interpreted(_kernel)
+
+COMPILED: Final = not _SOURCES
+
+
+def use_crc_instruction() -> bool:
+    """Let kernels compute CRCs by the processor's instruction, if it has one that we know; whether it has."""
+    from tailrace.record.kernels import crc
+
+    has_one = COMPILED and crc32c.hardware_based and not _is_source("crc_x86")
+    if has_one:
+        from tailrace.record.kernels import crc_x86
+
+        crc.install(*crc_x86.addresses())
+    return has_one
+
+
+use_crc_instruction()
+
+from tailrace.record.kernels.batch_run import (  # noqa: E402
+    BATCH_ATTRIBUTES,
+    BATCH_CRC,
+    BATCH_END,
+    BATCH_LAST_OFFSET,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_ROW,
+    BATCH_START,
+    check_run,
+    index_run,
+    walk_run,
 )
-
 from tailrace.record.kernels.bytewise import FAULTS, TIMESTAMP_FAULT, BytewiseCheck  # noqa: E402
 from tailrace.record.kernels.offset_map import (  # noqa: E402
     DROPPED,
     KEPT,
     KEPT_TOMBSTONE,
+    clear_table,
     digest,
     find,
     keep_rows,
     put_rows,
+)
+from tailrace.record.kernels.plain_run import (  # noqa: E402
+    STOP_AT_END,
+    STOP_BAD_RECORDS,
+    STOP_ODD,
+    STOP_OUT_FULL,
+    STOP_TABLE_FULL,
+    PlainRun,
 )
 from tailrace.record.kernels.rebuild import GREATEST_GROWTH, rebuild_records  # noqa: E402
 from tailrace.record.kernels.whole import (  # noqa: E402
@@ -78,6 +137,15 @@ __all__ = [
     "AT_END",
     "BAD_LENGTH",
     "BAD_RECORDS",
+    "BATCH_ATTRIBUTES",
+    "BATCH_CRC",
+    "BATCH_END",
+    "BATCH_LAST_OFFSET",
+    "BATCH_MAX_TIMESTAMP",
+    "BATCH_PRODUCER_EPOCH",
+    "BATCH_PRODUCER_ID",
+    "BATCH_ROW",
+    "BATCH_START",
     "COMPILED",
     "DROPPED",
     "FAULTS",
@@ -93,20 +161,30 @@ __all__ = [
     "OFFSET",
     "ROW",
     "ROWS_FULL",
+    "STOP_AT_END",
+    "STOP_BAD_RECORDS",
+    "STOP_ODD",
+    "STOP_OUT_FULL",
+    "STOP_TABLE_FULL",
     "TIMESTAMP",
     "TIMESTAMP_FAULT",
     "VALUE_LENGTH",
     "VALUE_START",
     "BytewiseCheck",
+    "PlainRun",
     "check_all",
+    "check_run",
     "check_whole",
+    "clear_table",
     "digest",
     "find",
+    "index_run",
     "interpreted",
     "keep_rows",
     "put_rows",
     "rebuild_records",
     "walk_batches",
     "walk_records",
+    "walk_run",
     "walk_some",
 ]

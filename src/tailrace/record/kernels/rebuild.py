@@ -128,7 +128,9 @@ def _rebuild(
     has_new_base: cython.bint,
     new_base: cython.longlong,
     out: cython.uchar[::1],
+    out_at: cython.Py_ssize_t,
 ) -> tuple[cython.Py_ssize_t, cython.longlong, cython.longlong]:
+    """Writes from `out[out_at]` on; returns where that ended, −1 for what cannot be done."""
     record: cython.Py_ssize_t
     behind: cython.Py_ssize_t
     rest: cython.Py_ssize_t
@@ -137,7 +139,7 @@ def _rebuild(
     timestamp: cython.longlong
     encoded: cython.ulonglong
     max_timestamp: cython.longlong = -1
-    written: cython.Py_ssize_t = 0
+    written: cython.Py_ssize_t = out_at
     for record in range(count):
         length, position = _number(buffer, position, end, 5)
         if position < 0 or length < 1 or length > end - position:
@@ -194,11 +196,11 @@ def rebuild_records(
         raise IndexError(f"{count} marks from {kept_at} on: there are {len(kept)}")
     if end - start < _GIL_WORTH_BYTES:
         written, base, max_timestamp = _rebuild(
-            buffer, start, end, kept, kept_at, count, base_timestamp, same_timestamp, has_new_base, new_base, out
+            buffer, start, end, kept, kept_at, count, base_timestamp, same_timestamp, has_new_base, new_base, out, 0
         )
     else:
         with cython.nogil:
             written, base, max_timestamp = _rebuild(
-                buffer, start, end, kept, kept_at, count, base_timestamp, same_timestamp, has_new_base, new_base, out
+                buffer, start, end, kept, kept_at, count, base_timestamp, same_timestamp, has_new_base, new_base, out, 0
             )
     return written, base, max_timestamp

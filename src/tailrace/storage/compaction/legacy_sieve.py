@@ -30,7 +30,7 @@ class SiftedMessages(NamedTuple):
 
 
 def sift_messages(
-    data: bytes, entry: ShallowBatch, offset_map: OffsetMap, *, keeps_tombstones: bool, keeps_empty: bool
+    data: Buffer, entry: ShallowBatch, offset_map: OffsetMap, *, keeps_tombstones: bool, keeps_empty: bool
 ) -> SiftedMessages:
     """One message, or one wrapper with those in it."""
     read = without_key = 0
@@ -47,7 +47,7 @@ def sift_messages(
 
 
 def _written(
-    data: bytes, entry: ShallowBatch, kept: list[LegacyMessage], read: int, keeps_empty: bool
+    data: Buffer, entry: ShallowBatch, kept: list[LegacyMessage], read: int, keeps_empty: bool
 ) -> Buffer | None:
     if not kept:
         return empty_batch(entry.last_offset, entry.last_offset) if keeps_empty else None

@@ -2,15 +2,17 @@
 
     1  files that an earlier attempt left are removed
     2  the offset map is built from the dirty part, as far as it has room
-    3  each group of segments is rewritten into `.cleaned` segments, which are synced and swapped in
+    3  the log is flushed: a record must not go for a later one, for a marker or for its producer's last batch while a
+       loss of power could still take those
+    4  each group of segments is rewritten into `.cleaned` segments, which are synced and swapped in
 
 Crash rule: each swap leaves the old segments or the new ones (see `swap`), and cleaning again what was cleaned changes
 nothing that counts. So an attempt may die anywhere. What it must not leave behind in a log that goes on is a `.cleaned`
 file: a load takes it for a swap that was not finished and undoes every swap above it. Hence step 1.
 
-Steps run as `steps` tells. The owner's thread decides what to read, and swaps. If the log was truncated, moved or lost
-segments meanwhile, the attempt ends with SegmentGoneError and can be made again; with any other error the log cannot be
-cleaned as it is.
+Steps run as `steps` tells. The owner's thread decides what to read, and puts new segments in. If the log was truncated,
+moved or lost segments meanwhile, the attempt ends with SegmentGoneError and can be made again; with any other error the
+log cannot be cleaned as it is.
 """
 
 from __future__ import annotations
@@ -29,17 +31,21 @@ from tailrace.storage.compaction.map_builder import MapBuilder
 from tailrace.storage.compaction.offset_map import OffsetMap
 from tailrace.storage.compaction.planner import LogToClean, SegmentSize
 from tailrace.storage.compaction.rewriter import GroupRewriter
-from tailrace.storage.compaction.steps import Steps
 from tailrace.storage.compaction.transactions import SeenTransactions
 from tailrace.storage.compaction.verdict import CleanRules, LastBatch
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.segment_deletion import age_timestamp
+from tailrace.storage.steps import Steps
 from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.unified_log import UnifiedLog
 
 _log = logging.getLogger(__name__)
 
 IO_BUFFER_BYTES: Final = 512 * 1024
+
+BUFFERS_PER_STEP: Final = 8
+"""So many `log.cleaner.io.buffer.size` are read at once. Each time a step comes for the GIL, after a read, a kernel or
+a write, the owner's thread may have to wait for it, so a step comes seldom: four megabytes, some four milliseconds."""
 
 
 class CompactionStats(NamedTuple):
@@ -96,6 +102,7 @@ class _Snapshot:
         self.place = log.local.place
         self.segments = tuple(each for each in log.local.segments if each.base_offset < end)
         self.end = end
+        self.log_end = log.log_end_offset
         self.last_batches = {each.producer_id: LastBatch.of(each) for each in log.producers.producers.values()}
         self._versions = {id(each): (each.records.cuts, each.size) for each in self.segments}
         self._truncations = log.local.truncations
@@ -123,25 +130,26 @@ def compact(
     offset_map: OffsetMap,
     now_ms: int,
     io_buffer_bytes: int = IO_BUFFER_BYTES,
+    buffers_per_step: int = BUFFERS_PER_STEP,
 ) -> Steps[CompactionStats]:
     """The steps of one clean. `offset_map` is this clean's alone until it has ended."""
+    buffer = ReadBuffer(io_buffer_bytes * buffers_per_step, log.config.max_message_bytes)
     try:
-        return (yield from _compact(log, to_clean, offset_map, now_ms, io_buffer_bytes))
+        return (yield from _compact(log, to_clean, offset_map, now_ms, buffer))
     except OSError as cause:
         raise log.failed("compact", cause) from cause
 
 
 def _compact(
-    log: UnifiedLog, to_clean: LogToClean, offset_map: OffsetMap, now_ms: int, io_buffer_bytes: int
+    log: UnifiedLog, to_clean: LogToClean, offset_map: OffsetMap, now_ms: int, buffer: ReadBuffer
 ) -> Steps[CompactionStats]:
     snapshot = _Snapshot(log, to_clean)
-    buffer = ReadBuffer(io_buffer_bytes, log.config.max_message_bytes)
     yield partial(_remove_leftovers, snapshot.place.env.files, snapshot.place.dir)
 
     aborted: Sequence[AbortedTxn] = ()
     if snapshot.segments:
         aborted = yield partial(log.aborted_transactions, snapshot.segments[0].base_offset, snapshot.end)
-    offset_map.clear()
+    yield offset_map.clear
     dirty = log.local.segments.covering(to_clean.first_dirty_offset, snapshot.end)
     builder = MapBuilder(offset_map, dirty, to_clean.first_dirty_offset, snapshot.end, aborted, buffer)
     while not builder.is_done:
@@ -152,6 +160,8 @@ def _compact(
     rules: CleanRules = yield partial(_rules_of, snapshot, to_clean, now_ms)
     groups: list[tuple[LogSegment, ...]] = yield partial(_groups_of, snapshot, offset_map.latest_offset)
     transactions = SeenTransactions(aborted)
+    if groups:
+        yield from log.flushing(snapshot.log_end)
     for group in groups:
         rewriter = GroupRewriter(snapshot.place, group, snapshot.end_of(group), offset_map, rules, transactions, buffer)
         try:
@@ -162,7 +172,7 @@ def _compact(
         except Exception:
             _discard(log, rewriter)
             raise
-        log.replace_segments(group, rewriter.made)
+        yield from log.replacing_segments(group, rewriter.made)
         stats = _added(stats, rewriter)
     return stats
 

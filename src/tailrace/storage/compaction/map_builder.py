@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tailrace.env import Buffer
 from tailrace.record.batch import HEADER_BYTES
 from tailrace.record.compression import decompress
 from tailrace.record.control import control_of
 from tailrace.record.legacy import messages_of
 from tailrace.record.reader import MAX_DECOMPRESSED_BYTES
 from tailrace.record.shallow import ShallowBatch
-from tailrace.storage.compaction.chunks import Chunk, ReadBuffer, SegmentReader
+from tailrace.storage.compaction.chunks import ReadBuffer, SegmentReader
 from tailrace.storage.compaction.offset_map import OffsetMap
 from tailrace.storage.compaction.rows import Rows
-from tailrace.storage.compaction.runs import Run
+from tailrace.storage.compaction.runs import PlainRuns
 from tailrace.storage.compaction.transactions import SeenTransactions
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.transaction_index import AbortedTxn
@@ -50,7 +51,10 @@ class MapBuilder:
         self._reader: SegmentReader | None = None
         self._segment_end = start
         self._rows = Rows()
+        self._runs = PlainRuns(self._transactions)
         self.is_done = not segments
+        if segments:
+            offset_map.expect(start, end)
         self.bytes_read = 0
 
     def step(self) -> int:
@@ -62,10 +66,13 @@ class MapBuilder:
             self._reader = None
             self.is_done = not self._left
             return 0
-        chunk = self._reader.next_chunk()
-        self.is_done = not self._map_chunk(chunk)
-        self.bytes_read += chunk.size
-        return chunk.size
+        taken = 0
+        while not taken:
+            self._reader.read()
+            self.is_done = not self._map_chunk(self._reader)
+            taken = self._reader.finish()
+        self.bytes_read += taken
+        return taken
 
     def _open_next(self) -> SegmentReader:
         segment = self._left.pop()
@@ -74,44 +81,28 @@ class MapBuilder:
         position = segment.size if found is None else found[0]
         return SegmentReader(segment, self._buffer, self._segment_end, position)
 
-    def _map_chunk(self, chunk: Chunk) -> bool:
+    def _map_chunk(self, reader: SegmentReader) -> bool:
         """False when the map got full."""
-        run = Run()
-        for batch in chunk.batches:
-            counts = self._counts(chunk.data, batch)
-            if counts and run.can_hold(batch) and run.has_room_for(batch):
-                run.add(batch)
-                continue
-            if not self._map_run(chunk.data, run):
+        while self._runs.map(reader, self._map, self._start):
+            batch = reader.next_batch()
+            if batch is None:
+                return True
+            if self._counts(reader.data, batch) and not self._map_batch(reader.data, batch):
                 return False
-            run = Run()
-            if counts and run.can_hold(batch):
-                run.add(batch)
-            elif counts and not self._map_batch(chunk.data, batch):
-                return False
-            else:
-                self._map.mapped_to(batch.last_offset)
-        return self._map_run(chunk.data, run)
+            self._map.mapped_to(batch.last_offset)
+        return False
 
-    def _counts(self, data: bytes, batch: ShallowBatch) -> bool:
+    def _counts(self, data: Buffer, batch: ShallowBatch) -> bool:
         if batch.is_control:
             self._transactions.ended_by(batch, control_of(data, batch))
             return False
         return not self._transactions.is_aborted(batch)
 
-    def _map_run(self, data: bytes, run: Run) -> bool:
-        if not run.batches:
-            return True
-        count = self._rows.walk_run(data, run.start, run.end)
-        if not self._map.put_rows(data, self._rows.cells, count, self._start):
-            return False
-        self._map.mapped_to(run.batches[-1].last_offset)
-        return True
-
-    def _map_batch(self, data: bytes, batch: ShallowBatch) -> bool:
+    def _map_batch(self, data: Buffer, batch: ShallowBatch) -> bool:
         if not batch.is_v2:
             return self._map_messages(data, batch)
-        payload, start, end = data, batch.position + HEADER_BYTES, batch.end
+        payload: Buffer = data
+        start, end = batch.position + HEADER_BYTES, batch.end
         if batch.codec and start < end:
             payload = decompress(batch.codec, memoryview(data)[start:end], MAX_DECOMPRESSED_BYTES)
             start, end = 0, len(payload)
@@ -120,7 +111,7 @@ class MapBuilder:
                 return False
         return True
 
-    def _map_messages(self, data: bytes, entry: ShallowBatch) -> bool:
+    def _map_messages(self, data: Buffer, entry: ShallowBatch) -> bool:
         for message in messages_of(data, entry, MAX_DECOMPRESSED_BYTES):
             if message.key is not None and message.offset >= self._start:
                 if self._map.is_full:

@@ -10,6 +10,10 @@ are chosen. (An MD5 of the key, by contrast, collides at will.) By chance, n key
 n² / 2¹²⁹. The largest table, 2 GiB, has less than 2²⁷ keys: 2⁻⁷⁵. Of 2⁴⁰ records looked up in it, one is taken for
 another key's with a probability below 2⁴⁰ · 2²⁷ / 2¹²⁸ = 2⁻⁶¹. A disk misreads sooner.
 
+Beside the table there is a bit for each offset of the dirty part, as far as there is room. When a key is put that is in
+the table already, the record of the lower offset is obsolete, and its bit says so: of a record that was put itself
+nothing has to be looked up any more. Of a log that is all dirty that saves half the work.
+
 One thread at a time uses a map.
 """
 
@@ -20,13 +24,17 @@ from array import array
 from typing import Final
 
 from tailrace.env import Buffer
+from tailrace.env.memory import zeroed_memory
 from tailrace.model.invariant import invariant
 from tailrace.record import kernels
+from tailrace.record.kernels import PlainRun
 
 SLOT_BYTES: Final = 24
 GREATEST_MEMORY_BYTES: Final = 2**31 - 1
 LOAD_FACTOR: Final = 0.9
 NOT_FOUND: Final = -1
+MARKED_OFFSETS: Final = 1 << 27
+"""16 MiB of bits."""
 
 
 def memory_per_thread(dedupe_buffer_bytes: int, threads: int) -> int:
@@ -35,12 +43,13 @@ def memory_per_thread(dedupe_buffer_bytes: int, threads: int) -> int:
 
 
 class OffsetMap:
-    """Fill it with `put` or `put_rows` until `is_full`; ask with `get` or `keep_rows`; `clear` it before the next log.
+    """Fill it with `put`, `put_rows` or `put_run` until `is_full`; ask with `get`, `keep_rows` or `sift_run`; `clear`
+    it before the next log.
 
     `latest_offset`: everything up to it, from where the dirty part begins, is in the map.
     """
 
-    __slots__ = ("_dice", "_secret", "_table", "entries", "latest_offset", "limit", "slots")
+    __slots__ = ("_dice", "_obsolete", "_secret", "_table", "entries", "latest_offset", "limit", "slots")
 
     def __init__(self, memory_bytes: int, dice: random.Random, load_factor: float = LOAD_FACTOR) -> None:
         """`dice` must be seeded with what nobody else knows, outside of tests."""
@@ -51,12 +60,27 @@ class OffsetMap:
             f"an offset map of {memory_bytes} bytes, filled up to {load_factor}, must have room for a key",
         )
         self._dice = dice
-        self.clear()
+        self._obsolete: tuple[Buffer, int]
+        self._table: memoryview = zeroed_memory(SLOT_BYTES * self.slots).cast("Q")
+        self._forget()
 
     def clear(self) -> None:
-        """Forget every key, and draw another secret."""
-        self._table: memoryview = memoryview(b"")  # the old table goes before the new one comes
-        self._table = memoryview(bytearray(SLOT_BYTES * self.slots)).cast("Q")
+        """Forget every key, and draw another secret. Takes milliseconds, without the GIL."""
+        kernels.clear_table(self._table)
+        self._forget()
+
+    def expect(self, start: int, end: int) -> None:
+        """Offsets from `start` to `end` − 1 will be put: make room for what becomes obsolete among them.
+
+        Without it, or for more offsets than MARKED_OFFSETS, everything is looked up.
+        """
+        invariant(not self.entries and 0 <= start <= end, f"offsets from {start} to {end} for {self.entries} keys")
+        count = min(end - start, MARKED_OFFSETS)
+        if count:
+            self._obsolete = (zeroed_memory((count + 7) // 8), start)
+
+    def _forget(self) -> None:
+        self._obsolete = (bytearray(), 0)
         self._secret = (self._dice.getrandbits(64), self._dice.getrandbits(64))
         self.entries = 0
         self.latest_offset = NOT_FOUND
@@ -74,7 +98,9 @@ class OffsetMap:
         """The load factor does not stop this; a map without an empty slot does."""
         invariant(self.entries < self.slots, f"a key for a map whose {self.slots} slots are taken")
         row = array("q", (offset, 0, 0, len(key), 0, 0, 0, 0))
-        _, self.entries, _ = kernels.put_rows(self._table, self.entries, self.slots, *self._secret, key, row, 1, 0)
+        _, self.entries, _ = kernels.put_rows(
+            self._table, self.entries, self.slots, *self._secret, key, row, 1, 0, *self._obsolete
+        )
         self.mapped_to(offset)
 
     def put_rows(self, buffer: Buffer, rows: array[int], count: int, from_offset: int) -> bool:
@@ -83,10 +109,27 @@ class OffsetMap:
         `latest_offset` is then that of the last record entered.
         """
         taken, self.entries, last_put = kernels.put_rows(
-            self._table, self.entries, self.limit, *self._secret, buffer, rows, count, from_offset
+            self._table, self.entries, self.limit, *self._secret, buffer, rows, count, from_offset, *self._obsolete
         )
         self.mapped_to(last_put)
         return taken == count
+
+    def put_run(self, run: PlainRun, data: Buffer, start: int, from_offset: int) -> int:
+        """Enter the keys of plain batches from `data[start]` on; returns why the kernel has stopped."""
+        reason = run.map(
+            data,
+            start,
+            len(data),
+            self._table,
+            self.entries,
+            self.limit,
+            *self._secret,
+            from_offset,
+            *self._obsolete,
+        )
+        self.entries = run.entries
+        self.mapped_to(run.latest_offset)
+        return reason
 
     def mapped_to(self, offset: int) -> None:
         """Everything up to `offset` is in the map, as far as it has a key that counts."""
@@ -113,4 +156,34 @@ class OffsetMap:
             count,
             kept,
             kept_at,
+            *self._obsolete,
+        )
+
+    def sift_run(
+        self,
+        run: PlainRun,
+        data: Buffer,
+        start: int,
+        now_ms: int,
+        horizon_ms: int,
+        out: bytearray,
+        written: int,
+        made: array[int],
+        made_count: int,
+    ) -> int:
+        """Write what stays of plain batches from `data[start]` on; returns why the kernel has stopped."""
+        return run.sift(
+            data,
+            start,
+            len(data),
+            self._table,
+            *self._secret,
+            self.latest_offset,
+            *self._obsolete,
+            now_ms,
+            horizon_ms,
+            out,
+            written,
+            made,
+            made_count,
         )

@@ -15,81 +15,87 @@ without it, the emptied segments would come back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from tailrace.env import Buffer
-from tailrace.model.invariant import invariant
-from tailrace.record.shallow import ShallowBatch, next_batch
 from tailrace.storage import names
+from tailrace.storage.compaction.kept import Kept
 from tailrace.storage.segment import LogSegment, SegmentPlace
-from tailrace.storage.transaction_index import AbortedTxn
+
+SYNC_BYTES: Final = 16 * 1024 * 1024
 
 
 class CleanedSegments:
-    """Batches are collected by `keep`, `keep_all` and `note_aborted`, and written by `write`. One thread at a time."""
+    """Batches come chunk by chunk, by `write`. One thread at a time.
+
+    What is written is synced from time to time, as a step of its own, so that the last sync is a short one: whoever
+    calls the clean off waits for the step that is on its way.
+    """
 
     def __init__(self, place: SegmentPlace, base_offset: int) -> None:
         self._place = place
         self.made = [LogSegment.create(place, base_offset, names.CLEANED_SUFFIX)]
         self.bytes_written = 0
+        self._bytes_synced = 0
         self._end_offset = base_offset
-        self._batches: list[ShallowBatch] = []
-        self._parts: list[Buffer] = []
-        self._bytes = 0
-        self._aborted: list[AbortedTxn] = []
 
-    def keep(self, data: Buffer) -> None:
-        """One batch as it is to stand in the log."""
-        batch = next_batch(data, 0, len(data))
-        invariant(batch is not None, f"{len(data)} bytes to be kept are no batch")
-        assert batch is not None
-        self.keep_all([batch], data)
+    def write(self, kept: Kept) -> None:
+        """What stays of a chunk; `kept` is empty then."""
+        first, count = 0, kept.run.count
+        while first < count:
+            behind = self._behind_those_that_fit(kept, first)
+            self._append(kept, first, behind)
+            if behind < count:
+                self._begin_another(kept, behind)
+            first = behind
+        kept.clear()
 
-    def keep_all(self, batches: Sequence[ShallowBatch], data: Buffer) -> None:
-        """Batches as they stand in `data`, which is exactly these."""
-        if not self._has_room_for(batches[-1], len(data)):
-            if len(batches) > 1:
-                start = batches[0].position
-                for batch in batches:
-                    part = memoryview(data)[batch.position - start : batch.end - start]
-                    self.keep_all([batch], part)
-                return
-            self._begin_another(batches[0])
-        self._batches.extend(batches)
-        self._parts.append(data)
-        self._bytes += len(data)
-        self._end_offset = batches[-1].next_offset
+    def _behind_those_that_fit(self, kept: Kept, first: int) -> int:
+        """The number of the first batch that must go to another segment, or of all."""
+        run = kept.run
+        start = run.span(first)[0]
+        if self._has_room_for(run.last_offset(run.count - 1), kept.written - start):
+            return run.count
+        behind = first
+        if not self.made[-1].size and self.made[-1].can_hold(run.last_offset(first)):
+            behind += 1
+        while behind < run.count and self._has_room_for(run.last_offset(behind), run.span(behind)[1] - start):
+            behind += 1
+        return behind
 
-    def note_aborted(self, aborted: AbortedTxn) -> None:
-        """The batch kept last is the marker of this transaction."""
-        self._aborted.append(aborted)
-
-    def write(self) -> int:
-        """Write what was collected; returns the bytes."""
-        written, segment = self._bytes, self.made[-1]
-        if self._batches:
-            segment.append(self._batches, self._parts, written)
-            self.bytes_written += written
-        for aborted in self._aborted:
-            segment.add_aborted(aborted)
-        self._batches, self._parts, self._bytes, self._aborted = [], [], 0, []
-        return written
-
-    def _has_room_for(self, last: ShallowBatch, size: int) -> bool:
+    def _append(self, kept: Kept, first: int, behind: int) -> None:
+        if first == behind:
+            return
         segment = self.made[-1]
-        used = segment.size + self._bytes
-        if not segment.can_hold(last.last_offset):
-            return False
-        is_full = segment.offset_index.is_full or segment.time_index.is_full
-        return used == 0 or (used + size <= self._place.config.segment_bytes and not is_full)
+        start, end = kept.run.span(first)[0], kept.run.span(behind - 1)[1]
+        run = kept.run if behind - first == kept.run.count else kept.run.part(first, behind)
+        segment.append_run(run, memoryview(kept.data)[start:end])
+        self.bytes_written += end - start
+        self._end_offset = run.next_offset
+        for place, aborted in kept.aborted:
+            if first <= place < behind:
+                segment.add_aborted(aborted)
 
-    def _begin_another(self, first: ShallowBatch) -> None:
-        self.write()
-        base = first.base_offset if first.is_v2 else first.last_offset
-        self.made.append(LogSegment.create(self._place, base, names.CLEANED_SUFFIX))
+    def _has_room_for(self, last_offset: int, size: int) -> bool:
+        segment = self.made[-1]
+        is_full = segment.offset_index.is_full or segment.time_index.is_full
+        return segment.can_hold(last_offset) and segment.size + size <= self._place.config.segment_bytes and not is_full
+
+    def _begin_another(self, kept: Kept, first: int) -> None:
+        start = kept.run.span(first)[0]
+        base_offset = int.from_bytes(kept.data[start : start + 8], "big")
+        self.made.append(LogSegment.create(self._place, base_offset, names.CLEANED_SUFFIX))
+
+    @property
+    def is_sync_due(self) -> bool:
+        return self.bytes_written - self._bytes_synced >= SYNC_BYTES
+
+    def sync(self) -> None:
+        """What was written lately becomes durable, as far as it is in the last segment."""
+        self.made[-1].records.sync()
+        self._bytes_synced = self.bytes_written
 
     def finish(self, old: Sequence[LogSegment]) -> None:
         """All that stays of `old` is written. The new ones get the time of modification of the last of them."""
-        self.write()
         with_data = [segment.base_offset for segment in old if segment.size]
         if with_data and with_data[-1] >= self._end_offset and with_data[-1] > self.made[-1].base_offset:
             self.made.append(LogSegment.create(self._place, with_data[-1], names.CLEANED_SUFFIX))

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tailrace.env import Buffer
+from tailrace.record.batch import BatchHeader
+from tailrace.record.kernels import GREATEST_GROWTH
 from tailrace.record.shallow import ShallowBatch
-from tailrace.storage.compaction.chunks import Chunk, ReadBuffer, SegmentReader
+from tailrace.storage.compaction.chunks import ReadBuffer, SegmentReader
+from tailrace.storage.compaction.kept import Kept
 from tailrace.storage.compaction.legacy_sieve import sift_messages
 from tailrace.storage.compaction.offset_map import OffsetMap
 from tailrace.storage.compaction.output import CleanedSegments
-from tailrace.storage.compaction.runs import Run
+from tailrace.storage.compaction.runs import PlainRuns
 from tailrace.storage.compaction.sieve import Sieve
 from tailrace.storage.compaction.transactions import SeenTransactions
 from tailrace.storage.compaction.verdict import CleanRules, Verdict, judge
@@ -44,6 +48,8 @@ class GroupRewriter:
         self._transactions = transactions
         self._buffer = buffer
         self._sieve = Sieve(offset_map, rules)
+        self._runs = PlainRuns(transactions)
+        self._kept = Kept(buffer.size)
         self._output: CleanedSegments | None = None
         self._reader: SegmentReader | None = None
         self._keeps_legacy_tombstones = True
@@ -62,16 +68,15 @@ class GroupRewriter:
         return 0 if self._output is None else self._output.bytes_written
 
     def step(self) -> int:
-        """Rewrite one chunk, or begin or end; returns the bytes read and written."""
+        """Rewrite one chunk, or begin, sync or end; returns the bytes read and written."""
         if self._output is None:
             self._output = CleanedSegments(self._place, self._group[0].base_offset)
             return 0
-        if self._reader is not None and not self._reader.is_done:
-            chunk = self._reader.next_chunk()
-            self._rewrite(chunk, self._output)
-            self.bytes_read += chunk.size
-            return chunk.size + self._output.write()
-        if self._left:
+        if self._output.is_sync_due:
+            self._output.sync()
+        elif self._reader is not None and not self._reader.is_done:
+            return self._rewrite_chunk(self._reader, self._output)
+        elif self._left:
             self._reader = self._open_next()
         else:
             self._output.finish(self._group)
@@ -91,40 +96,32 @@ class GroupRewriter:
         end = self._left[-1].base_offset if self._left else self._end_offset
         return SegmentReader(segment, self._buffer, end)
 
-    def _rewrite(self, chunk: Chunk, output: CleanedSegments) -> None:
-        data = chunk.data
-        run, empties = Run(), set[int]()
-        for batch in chunk.batches:
-            verdict = judge(data, batch, self._transactions, self._rules)
-            joins_run = run.can_hold(batch) and not verdict.is_discarded
-            if run.batches and not (joins_run and run.has_room_for(batch) and self._agree(run.batches[0], batch)):
-                self._keep_run(data, run, empties, output)
-                run, empties = Run(), set()
-            if joins_run:
-                run.add(batch)
-                if verdict.keeps_empty:
-                    empties.add(batch.base_offset)
-            else:
-                self._keep_batch(data, batch, verdict, output)
-        if run.batches:
-            self._keep_run(data, run, empties, output)
+    def _rewrite_chunk(self, reader: SegmentReader, output: CleanedSegments) -> int:
+        taken, written = 0, output.bytes_written
+        while not taken:
+            reader.read()
+            self._rewrite(reader, output)
+            taken = reader.finish()
+        output.write(self._kept)
+        self.bytes_read += taken
+        return taken + output.bytes_written - written
 
-    def _agree(self, one: ShallowBatch, other: ShallowBatch) -> bool:
-        return self._rules.keeps_tombstones(one) == self._rules.keeps_tombstones(other)
+    def _rewrite(self, reader: SegmentReader, output: CleanedSegments) -> None:
+        while True:
+            while not self._runs.sift(reader, self._map, self._rules, self._kept):
+                self._make_room(reader, output)
+            batch = reader.next_batch()
+            if batch is None:
+                return
+            self._keep_batch(reader.data, batch, judge(reader.data, batch, self._transactions, self._rules), output)
 
-    def _keep_run(self, data: bytes, run: Run, empties: set[int], output: CleanedSegments) -> None:
-        if self._sieve.sift_run(data, run):
-            output.keep_all(run.batches, memoryview(data)[run.start : run.end])
-            return
-        first_record = 0
-        for batch in run.batches:
-            keeps_empty = batch.base_offset in empties
-            sifted = self._sieve.sifted(data, batch, first_record, keeps_empty=keeps_empty)
-            first_record += batch.record_count
-            if sifted is not None:
-                output.keep(sifted)
+    def _make_room(self, reader: SegmentReader, output: CleanedSegments) -> None:
+        """For what may stay of the batch that is next."""
+        output.write(self._kept)
+        batch = BatchHeader.at(reader.data, reader.taken)
+        self._kept.make_room_for(batch.size + GREATEST_GROWTH * batch.record_count)
 
-    def _keep_batch(self, data: bytes, batch: ShallowBatch, verdict: Verdict, output: CleanedSegments) -> None:
+    def _keep_batch(self, data: Buffer, batch: ShallowBatch, verdict: Verdict, output: CleanedSegments) -> None:
         if batch.is_v2:
             sifted = self._sieve.sift(data, batch, verdict)
         else:
@@ -139,12 +136,17 @@ class GroupRewriter:
             self.records_kept += messages.kept
             self.invalid_records += messages.without_key
             sifted = messages.data
-        if sifted is not None:
-            output.keep(sifted)
-            if verdict.aborted is not None:
-                output.note_aborted(verdict.aborted)
+        if sifted is None:
+            return
+        if not self._kept.has_room_for(len(sifted)):
+            output.write(self._kept)
+            self._kept.make_room_for(len(sifted))
+        self._kept.add(sifted)
+        if verdict.aborted is not None:
+            self._kept.add_aborted(verdict.aborted)
 
     def _add_counts(self) -> None:
-        self.records_read += self._sieve.records_read
-        self.records_kept += self._sieve.records_kept
-        self.invalid_records += self._sieve.invalid_records
+        for counted in (self._sieve, self._runs):
+            self.records_read += counted.records_read
+            self.records_kept += counted.records_kept
+            self.invalid_records += counted.invalid_records

@@ -15,7 +15,7 @@ from tailrace.model.errors import InvalidRecordError
 from tailrace.record import kernels
 from tailrace.record.batch import LOG_APPEND_TIME
 from tailrace.record.shallow import ShallowBatch
-from tailrace.record.walk import new_rows, walk_batches
+from tailrace.record.walk import new_rows
 
 ROWS: Final = 16_384
 
@@ -27,16 +27,6 @@ class Rows:
 
     def __init__(self) -> None:
         self.cells: array[int] = new_rows(ROWS)
-
-    def walk_run(self, buffer: Buffer, start: int, end: int) -> int:
-        """Walk uncompressed data batches that fill `buffer[start:end]` and have no more than ROWS records together.
-
-        Returns how many they have.
-        """
-        position, count, _ = walk_batches(buffer, start, end, self.cells)
-        if position != end:
-            raise InvalidRecordError(f"batches from {start} to {end} end at {position}")
-        return count
 
     def walk_payload(self, buffer: Buffer, start: int, end: int, batch: ShallowBatch) -> Iterator[int]:
         """Walk the uncompressed records of one batch; yields for each piece how many it has.

@@ -1,4 +1,4 @@
-"""Which records of batches of format v2 stay, and the batches without the others.
+"""Which records of a batch of format v2 stay, and the batch without the others. Plain batches go the way of `runs`.
 
 A batch that keeps all its records and its delete horizon stays as it is, byte for byte. Any other is written anew: see
 `record.filter` for what stays in its header and what changes. A batch that keeps a tombstone, and a marker that is of
@@ -31,19 +31,17 @@ from tailrace.record.kernels import DROPPED, GREATEST_GROWTH, KEPT, KEPT_TOMBSTO
 from tailrace.record.reader import MAX_DECOMPRESSED_BYTES
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage.compaction.offset_map import OffsetMap
-from tailrace.storage.compaction.rows import ROWS, Rows, timestamps_of
-from tailrace.storage.compaction.runs import Run
+from tailrace.storage.compaction.rows import Rows, timestamps_of
 from tailrace.storage.compaction.verdict import CleanRules, Verdict
 
 _CRC: Final = Struct(">I")
 _GREATEST_LENGTH: Final = 2**31 - 1
-_LATEST_HORIZON: Final = 2**63 - 1
 
 
 class _Payload(NamedTuple):
     """Uncompressed records: `data[start:end]`."""
 
-    data: bytes
+    data: Buffer
     start: int
     end: int
 
@@ -67,42 +65,12 @@ class Sieve:
         self._map = offset_map
         self._rules = rules
         self._rows = Rows()
-        self._kept = bytearray(ROWS)
         self.records_read = 0
         self.records_kept = 0
         self.invalid_records = 0
 
-    def sift_run(self, data: bytes, run: Run) -> bool:
-        """Judge the records of plain batches, none of them discarded, which agree on whether tombstones stay.
-
-        True when all batches stay as they are; otherwise ask `sifted` for each, by its place among the run's records.
-        """
-        count = self._rows.walk_run(data, run.start, run.end)
-        self.invalid_records += self._map.keep_rows(
-            data,
-            self._rows.cells,
-            count,
-            self._kept,
-            0,
-            keeps_tombstones=self._rules.keeps_tombstones(run.batches[0]),
-        )
-        kept = self._kept
-        if kept.find(DROPPED, 0, count) >= 0 or kept.find(KEPT_TOMBSTONE, 0, count) >= 0:
-            return False
-        if not all(batch.record_count for batch in run.batches):
-            return False
-        self.records_read += count
-        self.records_kept += count
-        return True
-
-    def sifted(self, data: bytes, batch: ShallowBatch, first_record: int, *, keeps_empty: bool) -> Buffer | None:
-        """A batch of the run that was sifted last: as it is to be, None when nothing of it stays."""
-        payload = _Payload(data, batch.position + HEADER_BYTES, batch.end)
-        marks = _Marks(self._kept, first_record, first_record + batch.record_count)
-        return self._with_marked(data, batch, payload, marks, Verdict(keeps_empty=keeps_empty))
-
-    def sift(self, data: bytes, batch: ShallowBatch, verdict: Verdict) -> Buffer | None:
-        """Any batch of format v2 by itself."""
+    def sift(self, data: Buffer, batch: ShallowBatch, verdict: Verdict) -> Buffer | None:
+        """The batch as it is to be, None when nothing of it stays."""
         if verdict.is_discarded or not batch.record_count:
             self.records_read += max(batch.record_count, 0)
             return emptied(batch) if verdict.keeps_empty else None
@@ -128,7 +96,7 @@ class Sieve:
         return _Marks(kept, 0, done)
 
     def _with_marked(
-        self, data: bytes, batch: ShallowBatch, payload: _Payload, marks: _Marks, verdict: Verdict
+        self, data: Buffer, batch: ShallowBatch, payload: _Payload, marks: _Marks, verdict: Verdict
     ) -> Buffer | None:
         """The batch in `data` with those of its records that are marked."""
         count = batch.record_count
@@ -139,7 +107,7 @@ class Sieve:
             return emptied(batch) if verdict.keeps_empty else None
         horizon_ms = batch.delete_horizon_ms
         if horizon_ms is None and (verdict.is_stamped or marks.kept.find(KEPT_TOMBSTONE, marks.start, marks.end) >= 0):
-            horizon_ms = min(self._rules.now_ms + self._rules.delete_retention_ms, _LATEST_HORIZON)
+            horizon_ms = self._rules.new_horizon_ms
         elif not dropped:
             return memoryview(data)[batch.position : batch.end]
         return _rebuilt(batch, payload, marks, count - dropped, horizon_ms)

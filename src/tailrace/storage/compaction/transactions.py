@@ -11,18 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tailrace.model.offsets import GREATEST_OFFSET
 from tailrace.record.control import ABORT, COMMIT, ControlRecord
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage.transaction_index import AbortedTxn
 
 
 class SeenTransactions:
-    """Show it every batch, in order, with `is_aborted` or `ended_by`."""
+    """Show it every batch, in order, with `is_aborted`, `ended_by` or `saw`; those that are neither of a transaction
+    nor control batches may be left out."""
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTxn] = {}
         self._with_batches: set[int] = set()  # producers with an open transaction of which a batch was seen
+
+    @property
+    def aborted_from(self) -> int:
+        """Batches that end below it belong to no aborted transaction."""
+        if self._aborted:
+            return 0
+        return self._to_come[-1].first_offset if self._to_come else GREATEST_OFFSET
+
+    def saw(self, producer_ids: Iterable[int]) -> None:
+        """Transactional batches of these producers were met, all of them below `aborted_from`."""
+        self._with_batches.update(producer_ids)
 
     def is_aborted(self, batch: ShallowBatch) -> bool:
         """Whether a batch that is no control batch belongs to an aborted transaction."""

@@ -14,14 +14,21 @@ Batches are shown in order, each once.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
 
+from tailrace.env import Buffer
+from tailrace.model.offsets import GREATEST_OFFSET
 from tailrace.record.control import control_of
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage.compaction.transactions import SeenTransactions
 from tailrace.storage.producer_entry import ProducerStateEntry
 from tailrace.storage.transaction_index import AbortedTxn
+
+_LATEST_HORIZON_MS: Final = 2**63 - 1
 
 
 class LastBatch(NamedTuple):
@@ -40,7 +47,8 @@ class LastBatch(NamedTuple):
         return batch.is_control and batch.producer_epoch == self.producer_epoch
 
 
-class CleanRules(NamedTuple):
+@dataclass(frozen=True)
+class CleanRules:
     """What one clean of a log goes by; the same for all its groups."""
 
     now_ms: int
@@ -50,6 +58,21 @@ class CleanRules(NamedTuple):
     """Segments modified at or before it lose their tombstones of format v0 and v1."""
     last_batches: Mapping[int, LastBatch]
     """Of each active producer, by its id."""
+
+    @property
+    def new_horizon_ms(self) -> int:
+        """What a batch gets that has none and needs one."""
+        return min(self.now_ms + self.delete_retention_ms, _LATEST_HORIZON_MS)
+
+    def framed_from(self, offset: int) -> int:
+        """The first offset from `offset` on at which a batch may end that stays even when it is empty."""
+        place = bisect_left(self._framed, offset)
+        return self._framed[place] if place < len(self._framed) else GREATEST_OFFSET
+
+    @cached_property
+    def _framed(self) -> list[int]:
+        last_offsets = (each.last_offset for each in self.last_batches.values() if each.last_offset is not None)
+        return sorted({*last_offsets, self.first_uncleanable_offset - 1})
 
     def keeps_tombstones(self, batch: ShallowBatch) -> bool:
         """Those of a batch of format v2 that has no delete horizon yet, or one that has not passed."""
@@ -65,7 +88,7 @@ class Verdict(NamedTuple):
     """To be entered in the new transaction index: the batch is its marker."""
 
 
-def judge(data: bytes, batch: ShallowBatch, transactions: SeenTransactions, rules: CleanRules) -> Verdict:
+def judge(data: Buffer, batch: ShallowBatch, transactions: SeenTransactions, rules: CleanRules) -> Verdict:
     """To be asked for every batch, in order."""
     last = rules.last_batches.get(batch.producer_id) if batch.has_producer_id else None
     is_last = last is not None and last.is_in(batch)

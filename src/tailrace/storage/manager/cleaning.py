@@ -22,8 +22,8 @@ class Cleaning(Protocol):
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None: ...
 
-    def truncated(self, directory: str, partition: TopicPartition, active_base_offset: int) -> None:
-        """The log was cut: what is clean ends at `active_base_offset` at the latest."""
+    def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> None:
+        """The log is about to be cut: what is clean ends at `clean_end` at the latest, durably when this returns."""
 
     def removed(self, directory: str, partitions: Iterable[TopicPartition]) -> None:
         """The partitions are gone from the data directory, and their entries from its checkpoint."""
@@ -46,7 +46,7 @@ class NoCleaning:
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         pass
 
-    def truncated(self, directory: str, partition: TopicPartition, active_base_offset: int) -> None:
+    def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> None:
         pass
 
     def removed(self, directory: str, partitions: Iterable[TopicPartition]) -> None:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final
 
+from tailrace.metrics.gauge import Gauge
 from tailrace.storage.manager.log_directories import LogDirectories
 from tailrace.storage.manager.log_loading import LogLoading
 
-
-class Gauge(NamedTuple):
-    name: str
-    tags: tuple[tuple[str, str], ...]
-    value: int
+GROUP: Final = "log"
+TYPE: Final = "LogManager"
 
 
 def directory_gauges(directories: LogDirectories) -> Iterator[Gauge]:
-    yield Gauge("OfflineLogDirectoryCount", (), len(directories.offline))
+    yield Gauge(GROUP, TYPE, "OfflineLogDirectoryCount", len(directories.offline))
     for directory in directories:
-        yield Gauge("LogDirectoryOffline", (("logDirectory", directory.path),), int(not directory.is_live))
+        tags = (("logDirectory", directory.path),)
+        yield Gauge(GROUP, TYPE, "LogDirectoryOffline", int(not directory.is_live), tags)
 
 
 def recovery_gauges(loading: LogLoading) -> Iterator[Gauge]:
     """While logs load."""
     for directory, pool in loading.pools.items():
-        yield Gauge("remainingLogsToRecover", (("dir", directory.path),), pool.remaining)
+        yield Gauge(GROUP, TYPE, "remainingLogsToRecover", pool.remaining, (("dir", directory.path),))
         for place, segments in enumerate(pool.segments_remaining):
             tags = (("dir", directory.path), ("threadNum", str(place)))
-            yield Gauge("remainingSegmentsToRecover", tags, segments)
+            yield Gauge(GROUP, TYPE, "remainingSegmentsToRecover", segments, tags)

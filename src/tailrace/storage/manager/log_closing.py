@@ -53,6 +53,7 @@ class LogClosing:
             pool = RecoveryPool(self._store.env.jobs, f"log-closing-{directory.path}", self._threads)
             for log in self._store.logs_in(directory).values():
                 log.on_failure = ignore_failure  # it would be told on another thread
+                log.hand_over()
                 pool.submit(partial(_close, log), _done, partial(self._not_closed, directory, log))
             pool.when_finished(partial(self._closed, directory, ended))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -118,6 +119,15 @@ class LogCreation:
                 forget_earlier()
             if store.env.files.exists(path):  # of a creation that failed, maybe before this sync
                 store.env.files.sync_dir(directory.path)
+            try:
+                return make()
+            except (OSError, TailraceError):
+                if role is Role.FUTURE:  # whoever tries again takes another name, and this one would be a move
+                    with suppress(OSError):
+                        self._deletion.remove_tree(directory.path, path)
+                raise
+
+        def make() -> UnifiedLog:
             log = store.load(path, partition.topic, topic_id=making.topic_id)
             if making.topic_id is not None:
                 try:

@@ -163,17 +163,17 @@ class LogDeletion:
         self._store.write_in_background(
             doomed.directory,
             f"remove {doomed.path}",
-            partial(self._remove_tree, doomed.directory.path, doomed.path),
+            partial(self.remove_tree, doomed.directory.path, doomed.path),
             partial(_log.info, "%s is removed", doomed.path),
         )
 
-    def _remove_tree(self, parent: str, path: str) -> None:
+    def remove_tree(self, parent: str, path: str) -> None:
         """Runs on any thread. What another has removed already is fine."""
         files = self._store.env.files
         with suppress(FileNotFoundError):
             for entry in files.list(path):
                 if entry.is_dir:
-                    self._remove_tree(path, join(path, entry.name))
+                    self.remove_tree(path, join(path, entry.name))
                 else:
                     files.unlink(join(path, entry.name))
             files.remove_dir(path)

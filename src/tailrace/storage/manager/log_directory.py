@@ -48,6 +48,8 @@ class LogDirectory:
         self.unloaded_recovery_points: dict[TopicPartition, int] = {}
         self.unloaded_log_starts: dict[TopicPartition, int] = {}
         """What the checkpoints say of logs that are not open: it must not be lost when they are written."""
+        self.compacted: frozenset[TopicPartition] = frozenset()
+        """Partitions whose logs were compacted before this run."""
         self._files = files
         self._lock: Lock | None = None
 

@@ -42,6 +42,9 @@ _log = logging.getLogger(__name__)
 IsStray = Callable[[TopicPartition, TopicId | None], bool]
 """Whether the cluster's metadata places no such replica here. Asked on any thread."""
 
+IsWanted = Callable[[TopicPartition], bool]
+"""Whether the partition's logs are to be opened at all."""
+
 
 class _Found(NamedTuple):
     directory: LogDirectory
@@ -55,11 +58,19 @@ class _Found(NamedTuple):
 
 
 class LogLoading:
-    def __init__(self, store: LogStore, deletion: LogDeletion, threads_per_directory: int, is_stray: IsStray) -> None:
+    def __init__(
+        self,
+        store: LogStore,
+        deletion: LogDeletion,
+        threads_per_directory: int,
+        is_stray: IsStray,
+        is_wanted: IsWanted,
+    ) -> None:
         self._store = store
         self._deletion = deletion
         self._threads = threads_per_directory
         self._is_stray = is_stray
+        self._is_wanted = is_wanted
         self._pools: dict[LogDirectory, RecoveryPool] = {}
         self._finished: Callable[[], None] = _nothing
         self._left = 0  # directories whose logs are not all loaded
@@ -125,9 +136,15 @@ class LogLoading:
             for entry in entries:
                 if entry.is_dir and not directory_names.is_ours(entry.name):
                     try:
-                        found.append(_Found(directory, entry.name, *directory_names.parse(entry.name)))
+                        each = _Found(directory, entry.name, *directory_names.parse(entry.name))
                     except InvalidDataError as error:
                         _log.warning("%s: %s; it is left alone", directory.path, error)
+                        continue
+                    if self._is_wanted(each.partition):
+                        found.append(each)
+                    else:
+                        self._store.left_out.add(each.partition)
+                        self._cut_short.add(directory)
         return found
 
     def _drop_unfinished(self, found: list[_Found]) -> list[_Found]:
@@ -194,6 +211,7 @@ class LogLoading:
             directory.remember(
                 directory.checkpoints.recovery_point.read_or_reset(), directory.checkpoints.log_start.read_or_reset()
             )
+            directory.compacted = frozenset(directory.checkpoints.cleaner.read_or_reset())
         except OSError as cause:
             self._store.report(directory, StorageError(f"open {directory.path}", cause))
             return False
@@ -226,6 +244,7 @@ class LogLoading:
             recovery_point=each.directory.unloaded_recovery_points.get(each.partition, 0),
             log_start_offset=each.directory.unloaded_log_starts.get(each.partition, 0),
             was_clean=each.directory.was_clean,
+            was_compacted=each.partition in each.directory.compacted,
         )
 
     def _loaded(self, each: _Found, outcome: UnifiedLog | str) -> None:

@@ -7,7 +7,8 @@ that ends in a callback on that thread. The parts:
     log_store          the open logs, their checkpoints, failing directories
     log_loading        the start, in parallel        log_closing   the end, with the marker of a clean shutdown
     log_creation       new partitions                log_deletion  partitions that go
-    log_move           from one directory to another
+    log_mover          moves from one directory to another; log_copying their middle, log_move their end
+    cleaner            (its own package) compaction
     background_tasks   retention, flusher, checkpoints, removal
 
 Crash rules. What a log had flushed when the machine died is there after the next start. A log start, once
@@ -16,7 +17,6 @@ acknowledged, is never lower again; a deletion, once acknowledged, is never undo
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -24,6 +24,8 @@ from functools import partial
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.log import LogConfig
 from tailrace.env import Env
+from tailrace.metrics.gauge import Gauge
+from tailrace.metrics.metrics import Metrics
 from tailrace.model.errors import (
     InconsistentTopicIdError,
     InvalidDataError,
@@ -34,33 +36,45 @@ from tailrace.model.errors import (
 )
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.model.invariant import invariant
+from tailrace.storage.cleaner.cleaner import LogCleaner
+from tailrace.storage.cleaner.throttle import Throttle
 from tailrace.storage.loader import LoadOptions
 from tailrace.storage.manager.background_tasks import BackgroundTasks
 from tailrace.storage.manager.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from tailrace.storage.manager.cleaning import Cleaning
 from tailrace.storage.manager.directory_names import Role
-from tailrace.storage.manager.gauges import Gauge, directory_gauges, recovery_gauges
+from tailrace.storage.manager.gauges import directory_gauges, recovery_gauges
 from tailrace.storage.manager.log_closing import LogClosing
 from tailrace.storage.manager.log_creation import Done, Failed, LogCreation
 from tailrace.storage.manager.log_deletion import Errors, LogDeletion
 from tailrace.storage.manager.log_directories import LogDirectories, NodeIdentity
 from tailrace.storage.manager.log_directory import LogDirectory
-from tailrace.storage.manager.log_loading import IsStray, LogLoading
+from tailrace.storage.manager.log_loading import IsStray, IsWanted, LogLoading
 from tailrace.storage.manager.log_move import LogMove
+from tailrace.storage.manager.log_mover import LogMover, MoveProgress
 from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.manager.segment_retention import delete_old_segments_of
 from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.warm import WarmSet
-
-_log = logging.getLogger(__name__)
 
 
 def _never(partition: TopicPartition, topic_id: TopicId | None) -> bool:
     return False
 
 
+def _always(partition: TopicPartition) -> bool:
+    return True
+
+
 class LogManager:
     def __init__(
-        self, env: Env, config: BrokerConfig, identity: NodeIdentity, warm: WarmSet, options: LoadOptions | None = None
+        self,
+        env: Env,
+        config: BrokerConfig,
+        identity: NodeIdentity,
+        warm: WarmSet,
+        options: LoadOptions | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         """Touches no file. `options` are what every log is opened with, apart from what is remembered of each."""
         self._store = LogStore(env, config, identity, warm, options or LoadOptions())
@@ -70,6 +84,13 @@ class LogManager:
         self._tasks = BackgroundTasks(env.jobs, config)
         self._loading: LogLoading | None = None
         self._threads = config.num_recovery_threads_per_data_dir
+        self._cleaner = LogCleaner(self._store, config.cleaner) if config.cleaner.log_cleaner_enable else None
+        self.move_throttle = Throttle(env.clock, max(config.replica_alter_log_dirs_io_max_bytes_per_second, 1))
+        """Of all moves together; its rate may be changed at any time."""
+        moves_at_a_time = config.num_replica_alter_log_dirs_threads or len(config.directories)
+        self._mover = LogMover(self, self._store, self._move, self.move_throttle.wait_ms, moves_at_a_time)
+        if metrics is not None:
+            metrics.add(self.gauges)
         self.is_started = False
         """Every log is open and the background tasks are on their way."""
         self.is_closed = False
@@ -81,26 +102,31 @@ class LogManager:
         started: Callable[[], None],
         topic_configs: Mapping[str, LogConfig] | None = None,
         is_stray: IsStray = _never,
+        is_wanted: IsWanted = _always,
     ) -> None:
         """Open the directories, now, and every log in them, as jobs; `started` is called when all of it is done.
 
         A mistake in the configuration, and the last directory's failing, raise a LogDirError, here or where the
         completions of jobs are run; a single failing directory goes offline.
+
+        Tools may open only the partitions that they want. The others' files are not touched, a directory that was not
+        shut down cleanly stays so, and no move is gone on with.
         """
         invariant(self._loading is None, "a log manager is started once")
         for topic, config in (topic_configs or {}).items():
             self._store.set_config(topic, config)
         self._store.directories.open()
-        self._loading = LogLoading(self._store, self._deletion, self._threads, is_stray)
+        self._loading = LogLoading(self._store, self._deletion, self._threads, is_stray, is_wanted)
         try:
-            self._loading.start(partial(self._loaded, started))
+            self._loading.start(partial(self._loaded, started, goes_on_with_moves=is_wanted is _always))
         except (TailraceError, OSError):
             self._store.directories.unlock()
             raise
 
-    def _loaded(self, started: Callable[[], None]) -> None:
+    def _loaded(self, started: Callable[[], None], *, goes_on_with_moves: bool) -> None:
         self._store.drop_failed()
-        self._move.adopt_lone_futures()
+        if goes_on_with_moves:
+            self._move.adopt_lone_futures()
         self._tasks.start(
             retention=self.delete_old_segments,
             flusher=self.flush_dirty_logs,
@@ -108,6 +134,11 @@ class LogManager:
             log_starts=self.checkpoint_log_starts,
             delete_logs=self._deletion.unlink_due,
         )
+        if self._cleaner is not None:
+            self._store.cleaning = self._cleaner
+            self._cleaner.start()
+        if goes_on_with_moves:
+            self._mover.resume()
         self.is_started = True
         started()
 
@@ -117,6 +148,9 @@ class LogManager:
         While logs are still loading, those that have begun are waited for and the others are left as they are.
         """
         self._tasks.stop()
+        self._mover.stop()
+        if self._cleaner is not None:
+            self._cleaner.stop()
         closing = LogClosing(self._store, self._threads, broker_epoch)
 
         def end() -> None:
@@ -171,8 +205,15 @@ class LogManager:
     def logs_in(self, directory: LogDirectory) -> Mapping[TopicPartition, UnifiedLog]:
         return self._store.logs_in(directory)
 
+    @property
+    def cleaner(self) -> LogCleaner | None:
+        """None with `log.cleaner.enable=false`."""
+        return self._cleaner
+
     def gauges(self) -> Iterator[Gauge]:
         yield from directory_gauges(self._store.directories)
+        if self._cleaner is not None:
+            yield from self._cleaner.gauges()
         if self._loading is not None and not self.is_started:
             yield from recovery_gauges(self._loading)
 
@@ -238,6 +279,7 @@ class LogManager:
     ) -> None:
         """Delete the partitions' logs, or set them aside; `done` when that is durable, with what went wrong."""
         wanted = list(partitions)
+        self._mover.deleted(wanted)
         for partition in wanted:
             self._creation.cancel(partition)
         self._deletion.delete(wanted, done, to=Role.STRAY if as_stray else Role.DELETED)
@@ -249,6 +291,22 @@ class LogManager:
     def finish_move(self, partition: TopicPartition) -> bool:
         """Let the future log take the current one's place if it is ready; False: ask again. See `log_move`."""
         return self._move.finish(partition)
+
+    def move(self, partition: TopicPartition, directory: LogDirectory, done: Done, failed: Failed) -> None:
+        """Move the partition to `directory`, all of it: made, filled, and in its place when `done` gets the new log.
+
+        Where it is to go elsewhere than an earlier call said, that one fails; to where it is, it is only called off.
+        What is refused fails at once: a cordoned target (InvalidReplicaAssignmentError), an offline directory.
+        """
+        self._mover.move(partition, directory, done, failed)
+
+    def cancel_move(self, partition: TopicPartition, done: Callable[[Errors], None]) -> None:
+        """Give up the partition's move, if there is one; `done` when that is durable, with what went wrong."""
+        self._mover.cancel(partition, done)
+
+    @property
+    def moves(self) -> Mapping[TopicPartition, MoveProgress]:
+        return self._mover.progress
 
     # Changing logs
 
@@ -273,6 +331,10 @@ class LogManager:
                 log.use_config(config)
 
     def use_cleaning(self, cleaning: Cleaning) -> None:
+        """Whoever compacts the logs in the place of our own cleaner, which is off then."""
+        if self._cleaner is not None:
+            self._cleaner.stop()
+            self._cleaner = None
         self._store.cleaning = cleaning
 
     def when_offline(self, tell: Callable[[LogDirectory, list[TopicPartition]], None]) -> None:
@@ -295,12 +357,17 @@ class LogManager:
         Checkpoints come first: a recovery point that is too low costs reading, one that is too high costs data.
         """
         role = _role(future)
+        if not future:
+            self._mover.before_cut(offsets)
         logs = {partition: log for partition, log in self._store.logs(role).items() if partition in offsets}
         cut = {partition: log for partition, log in logs.items() if offsets[partition] < log.log_end_offset}
         self._lower_checkpoints(cut, offsets)
         for partition, log in logs.items():
-            reaches_below = offsets[partition] < log.local.active.base_offset
-            self._cut(partition, log, role, partial(log.truncate_to, offsets[partition]), stops_cleaning=reaches_below)
+            offset = offsets[partition]
+            reaches_below = offset < log.local.active.base_offset
+            last = log.local.segments.floor(offset)
+            clean_end = (offset if last is None else last.base_offset) if reaches_below else None
+            self._cut(partition, log, role, partial(log.truncate_to, offset), clean_end)
 
     def truncate_fully_and_start_at(
         self, partition: TopicPartition, offset: int, log_start: int | None = None, *, future: bool = False
@@ -310,11 +377,13 @@ class LogManager:
         log = self._store.logs(role).get(partition)
         if log is None:
             return
+        if not future:
+            self._mover.before_cut({partition: 0})
         start = offset if log_start is None else log_start
         directory = self._store.directory_of(log)
         point = min(log.recovery_point, offset)
         self._write_ahead(directory, {partition: point}, {partition: start})
-        self._cut(partition, log, role, partial(log.restart_at, offset, log_start), stops_cleaning=True)
+        self._cut(partition, log, role, partial(log.restart_at, offset, log_start), offset)
 
     def _lower_checkpoints(
         self, logs: Mapping[TopicPartition, UnifiedLog], offsets: Mapping[TopicPartition, int]
@@ -337,16 +406,17 @@ class LogManager:
         store.write_now(directory, "checkpoint", partial(checkpoints.log_start.write, new_starts))
 
     def _cut(
-        self, partition: TopicPartition, log: UnifiedLog, role: Role, cut: Callable[[], object], *, stops_cleaning: bool
+        self, partition: TopicPartition, log: UnifiedLog, role: Role, cut: Callable[[], object], clean_end: int | None
     ) -> None:
-        if not stops_cleaning or role is Role.FUTURE:
+        """Nothing at or above `clean_end` will be clean; None: no cleaning is concerned."""
+        if clean_end is None or role is Role.FUTURE:
             cut()
             return
         cleaning = self._store.cleaning
         cleaning.pause((partition,))
         try:
+            cleaning.truncating(self._store.directory_of(log).path, partition, clean_end)
             cut()
-            cleaning.truncated(self._store.directory_of(log).path, partition, log.local.active.base_offset)
         finally:
             cleaning.resume((partition,))
 
@@ -368,22 +438,10 @@ class LogManager:
             for partition in partitions:
                 for logs in (store.current, store.future):
                     if partition in logs:
-                        deleted += self._delete_old_segments_of(logs[partition])
+                        deleted += delete_old_segments_of(store, logs[partition])
         finally:
             store.cleaning.resume(partitions)
         return deleted
-
-    def _delete_old_segments_of(self, log: UnifiedLog) -> int:
-        directory = self._store.directory_of(log)
-
-        def checkpoint(log_start: int) -> None:
-            directory.checkpoints.log_start.write(self._store.log_starts(directory))
-
-        try:
-            return len(log.delete_old_segments(checkpoint))
-        except TailraceError as error:
-            _log.error("%s: old segments stay for now: %s", log.dir, error)
-            return 0
 
     def flush_dirty_logs(self) -> None:
         """Those whose `flush.ms` has passed since their last flush."""

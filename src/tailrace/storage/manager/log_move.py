@@ -1,32 +1,40 @@
 """Moving a partition from one data directory to another: the future log takes the place of the current one.
 
     1  the future log has everything the current one has, flushed as far, with its high watermark and log start
-    2  the target directory's checkpoints say so, durably
+    2  the target directory's checkpoints say so, and the empty file `tailrace-complete` in the future log's directory,
+       durably
     3  the current log's directory gets a `-delete` name, durably
     4  the future log's directory gets the partition's own name, durably
     5  the current log is closed and removed after a while; the future one serves
 
 Crash rule. Until step 3 the old log is there, after step 4 the new one. In between there is only the future log: a
-start that finds a future log alone, with every directory live, ends its move. Never are there two.
+start that finds a complete future log alone, with every directory live, ends its move. Never are there two.
 
-Blocks the owner's thread for four syncs: moves are rare, and nothing may be appended in between.
+A future log that is alone and not complete is what a move had copied when the source's disk was lost. It gets a
+`-stray` name: to be served, in the place of the log that it is a part of, it must not come to be by itself.
+
+Blocks the owner's thread for some syncs: moves are rare, and nothing may be appended in between.
 """
 
 from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import Final
 
+from tailrace.env import Mode
 from tailrace.model.errors import LogDirUnavailableError, StorageError
 from tailrace.model.ids import TopicPartition
 from tailrace.storage.manager.directory_names import Role, name_for
 from tailrace.storage.manager.log_deletion import LogDeletion
 from tailrace.storage.manager.log_directory import LogDirectory
 from tailrace.storage.manager.log_store import LogStore
-from tailrace.storage.names import partition_dir_name
+from tailrace.storage.names import join, partition_dir_name
 from tailrace.storage.unified_log import UnifiedLog
 
 _log = logging.getLogger(__name__)
+
+COMPLETE: Final = "tailrace-complete"
 
 
 class LogMove:
@@ -48,6 +56,11 @@ class LogMove:
         self._store.cleaning.pause((partition,))
         try:
             self._replace(partition, current, future)
+        except StorageError:
+            if self._store.directory_of(future).is_live:
+                with suppress(StorageError):
+                    self.call_incomplete(future)
+            raise
         finally:
             self._store.cleaning.resume((partition,))
         return True
@@ -58,6 +71,7 @@ class LogMove:
         future.update_high_watermark(current.high_watermark)
         future.increment_log_start(current.log_start_offset)
         store.write_now(target, "checkpoint", store.prepare_checkpoints(target))
+        self._call_complete(target, future)
         doomed = source.join(name_for(partition, Role.DELETED, store.env.random))
         served = current.dir
         self._rename(source, served, doomed)
@@ -78,8 +92,29 @@ class LogMove:
         store.write_in_background(source, "checkpoint", store.prepare_checkpoints(source))
         _log.info("%s moved from %s to %s", partition, source.path, target.path)
 
+    def _call_complete(self, target: LogDirectory, future: UnifiedLog) -> None:
+        files = self._store.env.files
+
+        def write() -> None:
+            files.open(join(future.dir, COMPLETE), Mode.CREATE).close()
+            files.sync_dir(future.dir)
+
+        self._store.write_now(target, f"call {future.dir} complete", write)
+
+    def call_incomplete(self, future: UnifiedLog) -> None:
+        """The move goes on: what the future log has may not be all any more. StorageError."""
+        files = self._store.env.files
+        path = join(future.dir, COMPLETE)
+
+        def unlink() -> None:
+            if files.exists(path):
+                files.unlink(path)
+                files.sync_dir(future.dir)
+
+        self._store.write_now(self._store.directory_of(future), f"call {future.dir} incomplete", unlink)
+
     def adopt_lone_futures(self) -> None:
-        """After a start with every directory live: a future log without a current one is the partition's log."""
+        """After a start with every directory live: a complete future log without a current one is the partition's."""
         store = self._store
         if store.directories.offline:
             return
@@ -88,14 +123,22 @@ class LogMove:
                 continue
             log = store.future[partition]
             target = store.directory_of(log)
-            _log.warning("%s: the move of %s was cut short and is ended", target.path, partition)
-            self._rename(target, log.dir, target.join(partition_dir_name(partition)))
-            self._take_over(partition, target)
+            if store.env.files.exists(join(log.dir, COMPLETE)):
+                _log.warning("%s: the move of %s was cut short and is ended", target.path, partition)
+                self._rename(target, log.dir, target.join(partition_dir_name(partition)))
+                self._take_over(partition, target)
+            else:
+                stray = target.join(name_for(partition, Role.STRAY, store.env.random))
+                _log.error("%s is a part of %s, whose log is gone: it is now %s", log.dir, partition, stray)
+                self._rename(target, log.dir, stray)
+                store.remove(partition, Role.FUTURE).abandon()
 
     def _take_over(self, partition: TopicPartition, target: LogDirectory) -> None:
         log = self._store.remove(partition, Role.FUTURE)
         log.moved_to(target.join(partition_dir_name(partition)))
         self._store.add(partition, Role.CURRENT, log)
+        with suppress(OSError):  # it means nothing in the directory of a current log
+            self._store.env.files.unlink(join(log.dir, COMPLETE))
 
     def _rename(self, directory: LogDirectory, old: str, new: str) -> None:
         files = self._store.env.files

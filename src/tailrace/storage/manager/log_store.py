@@ -50,6 +50,8 @@ class LogStore:
         self.future: dict[TopicPartition, UnifiedLog] = {}
         self.unloadable: dict[TopicPartition, TailraceError] = {}
         """Partitions whose current log is here and could not be opened."""
+        self.left_out: set[TopicPartition] = set()
+        """Partitions that were not to be opened: what checkpoints say of them stays."""
         self.default_config = config.topic_defaults
         self.cleaning: Cleaning = NoCleaning()
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = _nobody

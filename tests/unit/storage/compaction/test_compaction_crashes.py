@@ -13,6 +13,7 @@ from logs import DIRECTORY
 from tailrace.model.errors import TailraceError
 from tailrace.sim.faults import SimulatedCrash, Survival
 from tailrace.storage import names
+from tailrace.storage.steps import Steps
 from tailrace.storage.transaction_index import AbortedTxn
 
 View = tuple[list[tuple[int, bytes]], tuple[AbortedTxn, ...]]
@@ -89,13 +90,13 @@ def states(make: Callable[[int], CompactedLog]) -> tuple[list[View], int]:
     """What the log is before each swap and after the last, and how many operations a clean takes."""
     log = prepared(make)
     seen = [view(log)]
-    replace_segments = log.log.replace_segments
+    replacing_segments = log.log.replacing_segments
 
-    def watched(*arguments: object) -> None:
-        replace_segments(*arguments)
+    def watched(*arguments: object) -> Steps[None]:
+        yield from replacing_segments(*arguments)
         seen.append(view(log))
 
-    log.log.replace_segments = watched
+    log.log.replacing_segments = watched
     before = log.disk.ops
     log.clean(io_buffer_bytes=1000)
     return seen, log.disk.ops - before

@@ -166,14 +166,25 @@ def test_both_forms_agree(
     def run(form: SimpleNamespace) -> list:
         kernel = form.offset_map
         table = memoryview(bytearray(SLOT_BYTES * slots)).cast("Q")
+        marks = (bytearray(2), 7)
         buffer, rows = rows_of([key for key, _, _ in put], [offset for _, offset, _ in put])
-        said: list = [kernel.put_rows(table, 0, slots, *SECRET, buffer, rows, len(put), from_offset), bytes(table)]
+        said: list = [
+            kernel.put_rows(table, 0, slots, *SECRET, buffer, rows, len(put), from_offset, *marks),
+            bytes(table),
+        ]
         buffer, rows = rows_of([key for key, _, _ in asked], [offset for _, offset, _ in asked])
         for place, (_, _, has_value) in enumerate(asked):
             rows[8 * place + kernels.VALUE_LENGTH] = 1 if has_value else -1
         kept = bytearray(len(asked) + 1)
-        said.append(kernel.keep_rows(table, *SECRET, latest, keeps_tombstones, buffer, rows, len(asked), kept, 1))
-        return [*said, bytes(kept), [kernel.find(table, *SECRET, key) for key, _, _ in put if key is not None]]
+        said.append(
+            kernel.keep_rows(table, *SECRET, latest, keeps_tombstones, buffer, rows, len(asked), kept, 1, *marks)
+        )
+        return [
+            *said,
+            bytes(kept),
+            bytes(marks[0]),
+            [kernel.find(table, *SECRET, key) for key, _, _ in put if key is not None],
+        ]
 
     results = [run(form) for form in FORMS.values()]
     assert all(result == results[0] for result in results)
@@ -186,14 +197,14 @@ def test_rows_are_not_believed(name: str) -> None:
     for start, length in ((-1, 1), (0, 4), (3, 1), (2**62, 2**62)):
         rows = array("q", (5, 0, start, length, 0, 0, 0, 0))
         with pytest.raises(IndexError):
-            kernel.put_rows(table, 0, 4, *SECRET, b"abc", rows, 1, 0)
+            kernel.put_rows(table, 0, 4, *SECRET, b"abc", rows, 1, 0, bytearray(), 0)
         with pytest.raises(IndexError):
-            kernel.keep_rows(table, *SECRET, 9, True, b"abc", rows, 1, bytearray(1), 0)
+            kernel.keep_rows(table, *SECRET, 9, True, b"abc", rows, 1, bytearray(1), 0, b"", 0)
     rows = array("q", (5, 0, 0, 1, 0, 0, 0, 0))
     with pytest.raises(IndexError):
-        kernel.put_rows(table, 0, 4, *SECRET, b"abc", rows, 2, 0)
+        kernel.put_rows(table, 0, 4, *SECRET, b"abc", rows, 2, 0, bytearray(), 0)
     with pytest.raises(IndexError):
-        kernel.keep_rows(table, *SECRET, 9, True, b"abc", rows, 1, bytearray(1), 1)
+        kernel.keep_rows(table, *SECRET, 9, True, b"abc", rows, 1, bytearray(1), 1, b"", 0)
     with pytest.raises(IndexError):
         kernel.find(table[:0], *SECRET, b"k")
 
@@ -205,7 +216,33 @@ def test_many_rows_at_once_are_the_same_as_few(name: str) -> None:
     keys: list[bytes | None] = [b"%d" % (n % 700) for n in range(1500)]
     buffer, rows = rows_of(keys, list(range(1500)))
     table = memoryview(bytearray(SLOT_BYTES * 1000)).cast("Q")
-    assert kernel.put_rows(table, 0, 1000, *SECRET, buffer, rows, 1500, 0) == (1500, 700, 1499)
+    assert kernel.put_rows(table, 0, 1000, *SECRET, buffer, rows, 1500, 0, bytearray(), 0) == (1500, 700, 1499)
     kept = bytearray(1500)
-    assert kernel.keep_rows(table, *SECRET, 1499, True, buffer, rows, 1500, kept, 0) == 0
+    assert kernel.keep_rows(table, *SECRET, 1499, True, buffer, rows, 1500, kept, 0, b"", 0) == 0
     assert [n for n in range(1500) if kept[n]] == list(range(800, 1500))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"c", b"d" * 17])), max_size=150),
+    st.integers(0, 20),
+    st.integers(0, 8),
+)
+@pytest.mark.spec("LM-13")
+def test_marks_say_what_the_table_says(keys: list, start: int, marked: int) -> None:
+    """Of records that were put, and beside others that were not, below them and above."""
+    buffer, rows = rows_of(keys, [10 + offset for offset in range(len(keys))])
+    said = []
+    for expected in (0, 8 * marked, 1000):
+        found = OffsetMap(50 * SLOT_BYTES, random.Random(1))
+        found.expect(start, start + expected)
+        put = [place for place in range(len(keys)) if 10 + place >= start]
+        assert found.put_rows(buffer, rows, len(keys), start)
+        found.mapped_to(10 + len(keys))
+        kept = bytearray(len(keys))
+        keyless = found.keep_rows(buffer, rows, len(keys), kept, 0, keeps_tombstones=True)
+        said.append((keyless, bytes(kept), found.entries))
+        newest = {keys[place]: place for place in put}
+        for place in put:
+            assert bool(kept[place]) == (keys[place] is not None and newest[keys[place]] == place)
+    assert said[0] == said[1] == said[2]

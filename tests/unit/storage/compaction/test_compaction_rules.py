@@ -18,9 +18,9 @@ from tailrace.record.legacy import compressed_wrapper, messages_of, plain_messag
 from tailrace.record.shallow import batches
 from tailrace.storage import names
 from tailrace.storage.compaction.log_compaction import cleanable_of
-from tailrace.storage.compaction.steps import JobRun
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.segment import LogSegment
+from tailrace.storage.steps import CalledOffError, JobRun
 
 
 def values(log: CompactedLog) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -223,8 +223,8 @@ def test_small_segments_are_merged() -> None:
     log.clean()
     bases = list(log.log.local.segments.base_offsets)
     assert bases == [0, 5, 9]
-    assert snapshots(log, names.SNAPSHOT_SUFFIX) == [5, 9]
-    assert snapshots(log, names.SNAPSHOT_SUFFIX + names.DELETED_SUFFIX) == [1, 2, 3, 4, 6, 7, 8]
+    assert snapshots(log, names.SNAPSHOT_SUFFIX) == [9]
+    assert snapshots(log, names.SNAPSHOT_SUFFIX + names.DELETED_SUFFIX) == list(range(1, 9))
     log.world.jobs.tick(log.now_ms + COMPACTED.file_delete_delay_ms)
     log.world.jobs.run_all()
     assert not [name for name in log.names() if name.endswith(names.DELETED_SUFFIX)]
@@ -288,6 +288,7 @@ def test_damage_is_not_given_a_new_checksum(bit: int) -> None:
     log.put([(b"a", b"1"), (b"b", b"1")])
     log.put([(b"a", b"2")])
     log.settle()
+    log.flushed()
     (first, *_) = log.log.local.segments
     log.disk.flip_bit(first.records.path, bit)
     data = log.disk.open(first.records.path, Mode.READ).read_at(first.size, 0)
@@ -334,10 +335,6 @@ def test_what_a_log_offers_to_be_cleaned() -> None:
 
 
 # Attempts that do not end well
-
-
-class CalledOffError(Exception):
-    pass
 
 
 class Halted:
@@ -391,7 +388,7 @@ def test_a_clean_by_jobs_ends_after_the_step_on_its_way() -> None:
     log.world.jobs.run_all()
     before = log.names()
     ended: list[Any] = []
-    run = JobRun(log.cleaning(io_buffer_bytes=300), log.world.jobs, ended.append, ended.append)
+    run = JobRun("clean", log.cleaning(io_buffer_bytes=300), log.world.jobs, ended.append, ended.append)
     run.start()
     for _ in range(29):
         log.world.jobs.run_one()
@@ -407,6 +404,7 @@ def busy() -> CompactedLog:
     for n in range(6):
         log.put([(b"%d" % (n % 4), bytes(200)), (b"x", b"")])
     log.settle()
+    log.flushed()
     return log
 
 
@@ -453,7 +451,7 @@ def test_a_disk_that_refuses_ends_the_clean_with_a_typed_error() -> None:
 def test_a_clean_runs_as_jobs_beside_appends() -> None:
     log = busy()
     ended: list[Any] = []
-    JobRun(log.cleaning(io_buffer_bytes=300), log.world.jobs, ended.append, ended.append).start()
+    JobRun("clean", log.cleaning(io_buffer_bytes=300), log.world.jobs, ended.append, ended.append).start()
     turns = 0
     while not ended:
         assert log.world.jobs.run_one(log.world.random)
@@ -471,7 +469,7 @@ def test_a_failing_job_is_reported() -> None:
     log = busy()
     ended: list[Any] = []
     log.disk.fail_next("write", "*.cleaned", 5)
-    JobRun(log.cleaning(), log.world.jobs, ended.append, ended.append).start()
+    JobRun("clean", log.cleaning(), log.world.jobs, ended.append, ended.append).start()
     log.world.jobs.run_all()
     assert isinstance(ended[0], StorageError)
 
@@ -484,7 +482,7 @@ def test_readers_find_their_way_after_a_swap() -> None:
         for isolation in Isolation:
             data = log.log.read(offset, 1 << 20, isolation).read()
             assert all(each.last_offset >= offset for each in batches(data))
-    log.log.check_bounds()
+    log.log.bounds.check()
 
 
 def test_a_high_watermark_in_an_old_segment_finds_its_new_place() -> None:

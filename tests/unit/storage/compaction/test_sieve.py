@@ -7,8 +7,10 @@ from array import array
 from dataclasses import dataclass
 
 import pytest
+from compacted_logs import COMPACTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from logs import place_on
 from raw_records import forms, record
 
 from tailrace.model.errors import InvalidRecordError
@@ -18,11 +20,16 @@ from tailrace.record.control import COMMIT, end_txn_marker
 from tailrace.record.filter import filter_batch
 from tailrace.record.reader import Record, records_of
 from tailrace.record.shallow import ShallowBatch, check_integrity, next_batch
+from tailrace.sim import World
+from tailrace.storage.compaction.chunks import ReadBuffer, SegmentReader
+from tailrace.storage.compaction.kept import Kept
 from tailrace.storage.compaction.offset_map import SLOT_BYTES, OffsetMap
 from tailrace.storage.compaction.rows import ROWS
-from tailrace.storage.compaction.runs import Run
+from tailrace.storage.compaction.runs import PlainRuns
 from tailrace.storage.compaction.sieve import Sieve
+from tailrace.storage.compaction.transactions import SeenTransactions
 from tailrace.storage.compaction.verdict import CleanRules, Verdict
+from tailrace.storage.segment import LogSegment
 
 NOW_MS = 1_000_000
 RETENTION_MS = 5000
@@ -135,36 +142,51 @@ def test_one_batch_is_as_the_filter_makes_it(case: Case) -> None:
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(cases(), min_size=1, max_size=6))
+@given(st.lists(cases(), min_size=1, max_size=8), st.integers(0, 2), st.sampled_from([64, 1000, 1 << 17]))
 @pytest.mark.spec("LM-13", "LM-20", "LM-22", "RF-08", "RF-13")
-def test_a_run_of_batches_is_as_if_each_were_alone(made: list[Case]) -> None:
-    first = made[0]
-    plain = [
-        case
-        for case in made
-        if not only(case.data).codec
-        and rules().keeps_tombstones(only(case.data)) == rules().keeps_tombstones(only(first.data))
+def test_a_chunk_of_batches_is_as_if_each_were_alone(made: list[Case], stretch: int, room: int) -> None:
+    """Plain ones by the kernel, as many at a time as there is room for, and others between them."""
+    newest = {key: offset << stretch for key, offset in made[0].newest.items()}
+    data, expected, next_offset = b"", [], 3
+    for case in made:
+        rebased = next_offset.to_bytes(8, "big") + case.data[8:]
+        next_offset = only(rebased).next_offset + 1
+        expected.append(Case(rebased, newest, made[0].latest << stretch, False).expected())
+        data += rebased
+    reader = reader_of(data, next_offset)
+    offset_map, transactions = map_of(newest, made[0].latest << stretch), SeenTransactions(())
+    sieve, runs, kept = Sieve(offset_map, rules()), PlainRuns(transactions), Kept(1000)
+    kept.data = bytearray(room)
+    found: list[bytes] = []
+
+    def write() -> None:
+        found.extend(bytes(kept.data[slice(*kept.run.span(place))]) for place in range(kept.run.count))
+        kept.clear()
+
+    reader.read()
+    while True:
+        while not runs.sift(reader, offset_map, rules(), kept):
+            write()
+        batch = reader.next_batch()
+        if batch is None:
+            break
+        sifted = sieve.sift(reader.data, batch, Verdict())
+        if sifted is not None:
+            write()
+            kept.add(sifted)
+    write()
+    assert [meaning(each) for each in found] == [meaning(each) for each in expected if each is not None]
+    assert [each for each in found if not only(each).codec] == [
+        each for each in expected if each is not None and not only(each).codec
     ]
-    if not plain:
-        return
-    data = b"".join(case.data for case in plain)
-    run, position = Run(), 0
-    while position < len(data):
-        batch = next_batch(data, position, len(data))
-        assert batch is not None
-        assert run.can_hold(batch)
-        run.add(batch)
-        position = batch.end
-    sieve = Sieve(map_of(first.newest, first.latest), rules())
-    expected = [Case(case.data, first.newest, first.latest, case.keeps_empty).expected() for case in plain]
-    if sieve.sift_run(data, run):
-        assert expected == [case.data for case in plain]
-        return
-    at = 0
-    for batch, case, wanted in zip(run.batches, plain, expected, strict=True):
-        found = sieve.sifted(data, batch, at, keeps_empty=case.keeps_empty)
-        assert (None if found is None else bytes(found)) == wanted
-        at += batch.record_count
+    assert runs.records_read + sieve.records_read == sum(only(case.data).record_count for case in made)
+    assert runs.records_kept + sieve.records_kept == sum(only(each).record_count for each in found)
+
+
+def reader_of(data: bytes, end_offset: int) -> SegmentReader:
+    segment = LogSegment.create(place_on(World(), COMPACTED), 0)
+    segment.records.append((data,), len(data))
+    return SegmentReader(segment, ReadBuffer(1 << 20, 1 << 20), end_offset)
 
 
 @pytest.mark.spec("RF-08", "RF-13")
@@ -223,7 +245,11 @@ def test_more_records_than_there_are_rows(codec: int) -> None:
         builder.append(n, b"%d" % (n % 9), b"")
     data = bytes(builder.build())
     batch = only(data)
-    assert not Run.can_hold(batch) or codec
+    run = PlainRuns(SeenTransactions(()))
+    reader = reader_of(data, ROWS + 100)
+    reader.read()
+    assert run.sift(reader, map_of({}, 0), rules(), Kept(1000))
+    assert reader.taken == 0
     newest = {b"%d" % n: ROWS + 50 + n for n in range(9)}
     sieve = Sieve(map_of(newest, ROWS + 90), rules())
     found = sieve.sift(data, batch, Verdict())

@@ -9,6 +9,7 @@ from logs import NOW_MS
 from managers import LOG_CONFIG, P0, P1, ManagedWorld, offsets_in
 
 from tailrace.config.broker import BrokerConfig
+from tailrace.config.cleaner import CleanerConfig
 from tailrace.model.errors import NoLiveLogDirError, StorageError
 from tailrace.model.ids import TopicPartition
 from tailrace.sim import SimJobs, World
@@ -26,7 +27,7 @@ NAMES = (
 
 @pytest.mark.spec("LM-06")
 def test_five_tasks_after_half_a_minute_then_at_their_intervals() -> None:
-    run = ManagedWorld()
+    run = ManagedWorld(cleaner=CleanerConfig(log_cleaner_enable=False))
     run.start()
     assert [(name, left) for name, left in run.jobs.waiting] == [(name, 30_000) for name in NAMES]
     run.pass_time(30_000)
@@ -46,6 +47,7 @@ def test_intervals_from_the_configuration() -> None:
         log_flush_scheduler_interval_ms=200,
         log_flush_offset_checkpoint_interval_ms=300,
         log_flush_start_offset_checkpoint_interval_ms=0,
+        cleaner=CleanerConfig(log_cleaner_enable=False),
     )
     run.start()
     assert {left for _, left in run.jobs.waiting} == {5}

@@ -164,10 +164,13 @@ def test_a_crash_at_every_step_of_the_swap() -> None:
                 break
             except SimulatedCrash:
                 pass
-            run.restart(power=True)
+            run.world.restart()
+            run.new()
+            run.start_only()
             assert run.manager.partitions() == [P0]
             assert offsets_in(run.log()) == list(range(10, 60))
             places.add(run.log().dir)
+            run.run()
             run.append(count=1)
             run.restart()
             assert offsets_in(run.log()) == list(range(10, 61))

@@ -1,0 +1,1 @@
+"""What a broker shows of itself, under Kafka's names, whoever asks for it."""

@@ -1,0 +1,1 @@
+from tailrace.record.kernels.crc cimport _crc, _three_crcs

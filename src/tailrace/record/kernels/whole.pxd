@@ -1,0 +1,13 @@
+# For the kernels that are built on this one.
+
+cdef long long _walk(
+    const unsigned char[::1] buffer,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    long long count,
+    long long base_offset,
+    long long base_timestamp,
+    bint same_timestamp,
+    long long[::1] rows,
+    Py_ssize_t row,
+) noexcept nogil

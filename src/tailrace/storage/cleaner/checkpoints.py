@@ -1,0 +1,99 @@
+"""Up to where each compacted log is clean: `cleaner-offset-checkpoint` of each data directory, and the same in memory.
+
+Crash rule. An offset is written after what it speaks of is on disk, and lowered before the log is: one that is too low
+costs a clean, one that is too high would leave records uncompacted for good. A damaged file counts as empty: every
+log is dirty then.
+
+Who may call: the owner's thread. Writes are jobs, but for `begin`, once for each log, and `lower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from tailrace.model.errors import StorageError
+from tailrace.model.ids import TopicPartition
+from tailrace.storage.manager.log_directory import LogDirectory
+from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.unified_log import UnifiedLog
+
+
+class CleanerCheckpoints:
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._offsets: dict[str, dict[TopicPartition, int]] = {}
+
+    def read(self, directory: LogDirectory) -> None:
+        """At the start, when the logs are open. What is said of partitions that are not here is forgotten: another of
+        the same name would inherit it."""
+        try:
+            found = directory.checkpoints.cleaner.read_or_reset()
+        except OSError as cause:
+            self._store.report(directory, StorageError(f"read {directory.checkpoints.cleaner.path}", cause))
+            return
+        here = self._current_in(directory)
+        self._offsets[directory.path] = {
+            partition: offset
+            for partition, offset in found.items()
+            if partition in here or partition in self._store.unloadable or partition in self._store.left_out
+        }
+
+    def get(self, directory: str, partition: TopicPartition) -> int | None:
+        return self._offsets.get(directory, {}).get(partition)
+
+    def set(self, directory: LogDirectory, partition: TopicPartition, offset: int) -> None:
+        self._offsets.setdefault(directory.path, {})[partition] = offset
+        self._write(directory)
+
+    def begin_all(self, directory: LogDirectory) -> None:
+        """Logs with an entry may have gaps in their offsets, which a load must not take for a loss, whatever their
+        policy is by then. So every compacted log has one, durably, from the start on. StorageError."""
+        logs = self._current_in(directory)
+        self._begin(directory, {each: log.log_start_offset for each, log in logs.items() if log.config.compacts})
+
+    def _current_in(self, directory: LogDirectory) -> dict[TopicPartition, UnifiedLog]:
+        """What is said of a copy that is being moved here would be about another log of that name, of long ago."""
+        current = self._store.current
+        return {each: log for each, log in self._store.logs_in(directory).items() if current.get(each) is log}
+
+    def begin(self, directory: LogDirectory, partition: TopicPartition, offset: int) -> None:
+        """The same for a log that is about to be cleaned, if it is new since the start, or has a new policy."""
+        self._begin(directory, {partition: offset})
+
+    def _begin(self, directory: LogDirectory, new: Mapping[TopicPartition, int]) -> None:
+        known = self._offsets.get(directory.path, {})
+        if not new.keys() <= known.keys():
+            self._write_now(directory, {**new, **known})
+
+    def lower(self, directory: LogDirectory, partition: TopicPartition, bound: int) -> None:
+        """To `bound`, where it is above; durable when it returns. StorageError when the disk refuses."""
+        offset = self.get(directory.path, partition)
+        if offset is not None and offset > bound:
+            self._write_now(directory, {**self._offsets[directory.path], partition: bound})
+
+    def _write_now(self, directory: LogDirectory, offsets: dict[TopicPartition, int]) -> None:
+        write = partial(directory.checkpoints.cleaner.write, dict(offsets))  # what was written is remembered
+        self._store.write_now(directory, "checkpoint the cleaner", write)
+        self._offsets[directory.path] = offsets
+
+    def remove(self, directory: LogDirectory, partitions: Iterable[TopicPartition]) -> None:
+        offsets = self._offsets.get(directory.path, {})
+        gone = [partition for partition in partitions if offsets.pop(partition, None) is not None]
+        if gone:
+            self._write(directory)
+
+    def move(self, partition: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
+        offset = self.get(source.path, partition)
+        self.remove(source, (partition,))
+        if offset is None:
+            self.remove(target, (partition,))
+        else:
+            self.set(target, partition, offset)
+
+    def drop(self, directory: str) -> None:
+        self._offsets.pop(directory, None)
+
+    def _write(self, directory: LogDirectory) -> None:
+        write = directory.checkpoints.cleaner.prepare(dict(self._offsets[directory.path]))
+        self._store.write_in_background(directory, "checkpoint the cleaner", write)
