@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tailrace.cli.log_dump import OFFSET_CHECKPOINTS, is_partition_name, kind_of
 from tailrace.cli.output import CommandError, prepare_stdout, printable
+from tailrace.cli.sizes import counted
 from tailrace.cli.terminal import Terminal
 from tailrace.env import Files
 from tailrace.env.real import real_env
@@ -164,19 +165,17 @@ class Lines:
         self._console.print(line)
 
     def summary(self, totals: Totals) -> None:
-        counted = f"{count(totals.segments, 'segment')}, {count(totals.batches, 'batch', 'es')}, {totals.bytes:,} bytes"
+        read = (
+            f"{counted(totals.segments, 'segment')}, {counted(totals.batches, 'batch', 'es')}, {totals.bytes:,} bytes"
+        )
         if not totals.errors and not totals.notes:
             outcome, style = "no findings", "bold green"
         elif not totals.errors:
-            outcome, style = f"no errors, {count(totals.notes, 'note')}", "bold green"
+            outcome, style = f"no errors, {counted(totals.notes, 'note')}", "bold green"
         else:
-            notes = f", {count(totals.notes, 'note')}" if totals.notes else ""
-            outcome, style = f"{count(totals.errors, 'error')}{notes}", "bold red"
-        self._console.print(Text.assemble(f"{counted}: ", (outcome, style)))
+            notes = f", {counted(totals.notes, 'note')}" if totals.notes else ""
+            outcome, style = f"{counted(totals.errors, 'error')}{notes}", "bold red"
+        self._console.print(Text.assemble(f"{read}: ", (outcome, style)))
 
 
 Output: TypeAlias = JsonLines | Lines
-
-
-def count(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
