@@ -8,7 +8,6 @@ and the broker is killed too: it recovers both. At the end our engine opens what
 from __future__ import annotations
 
 import shutil
-import socket
 import time
 import warnings
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from log_scribe import CONFIG, T0, Marker, Producer, Scribe, Sent, texts
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from kafka import KafkaConsumer, TopicPartition
+    from broker_client import consume, free_port
 
     from golden import wire
     from golden.broker import Broker, Message
@@ -54,19 +53,6 @@ TOPIC_SETTINGS = {
 FIRST_PRODUCER_ID = 500_000  # above those that the broker gives out
 IDEMPOTENT = Producer(600_000)
 FILES = RealFiles()
-
-
-def free_port() -> int:
-    """The first of two that are free: one for clients, one for the controller."""
-    for port in range(19192, 19292, 2):
-        with socket.socket() as one, socket.socket() as other:
-            try:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no two free ports from 19192 on")
 
 
 # -- our part --------------------------------------------------------------------------------------------------------
@@ -112,24 +98,6 @@ def read_all(log: UnifiedLog) -> bytes:
 
 
 # -- the broker's part -----------------------------------------------------------------------------------------------
-
-
-def consume(broker: Broker, topic: str, end: int, isolation: str) -> dict[int, Sent]:
-    """Every record below `end`, by offset, as kafka-python gets them."""
-    partition = TopicPartition(topic, 0)
-    consumer = KafkaConsumer(
-        bootstrap_servers=broker.address, isolation_level=isolation, enable_auto_commit=False, check_crcs=True
-    )
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
-    found = {}
-    deadline = time.monotonic() + 30
-    while consumer.position(partition) < end:
-        assert time.monotonic() < deadline, f"{topic}: at {consumer.position(partition)} of {end}"
-        for record in consumer.poll(timeout_ms=500).get(partition, []):
-            found[record.offset] = Sent(record.timestamp, record.key, record.value, tuple(record.headers))
-    consumer.close()
-    return found
 
 
 def check_served(broker: Broker, topic: str, scribe: Scribe) -> None:

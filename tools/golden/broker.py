@@ -49,10 +49,18 @@ class Message(NamedTuple):
 
 
 class Broker:
-    """A broker over `folder`; `log_dir` is where its partitions are. Leaving the `with` block kills what still runs."""
+    """A broker over `folder`; `log_dir` is where its partitions are. Leaving the `with` block kills what still runs.
 
-    def __init__(self, folder: Path, port: int) -> None:
+    `settings` come on top of `SETTINGS`. With `tells`, the broker tells in the file `server_log` what it does.
+    """
+
+    def __init__(
+        self, folder: Path, port: int, settings: Mapping[str, str] | None = None, *, tells: bool = False
+    ) -> None:
         self.folder = folder
+        self.settings = {**SETTINGS, **(settings or {})}
+        self.tells = tells
+        self.server_log = folder / "server.log"
         self.log_dir = folder / "log"
         self.port = port
         self.address = f"127.0.0.1:{port}"
@@ -66,7 +74,7 @@ class Broker:
             self.kill()
 
     def start(self) -> None:
-        settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+        settings = [f"{name}={value}" for name, value in self.settings.items()]
         self._script("start", str(self.folder), str(self.port), *settings)
 
     def stop(self) -> None:
@@ -76,7 +84,8 @@ class Broker:
         self._script("kill", str(self.folder))
 
     def _script(self, *arguments: str) -> None:
-        subprocess.run([str(KAFKA_SCRIPT), *arguments], check=True, env={**os.environ, "KAFKA_HEAP": HEAP})
+        variables = {"KAFKA_HEAP": HEAP, "KAFKA_LOG": "1" if self.tells else ""}
+        subprocess.run([str(KAFKA_SCRIPT), *arguments], check=True, env={**os.environ, **variables})
 
     def partition_dir(self, topic: str) -> Path:
         return self.log_dir / f"{topic}-0"

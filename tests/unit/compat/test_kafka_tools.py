@@ -291,3 +291,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert "mvn" in str(kafka_tools.why_unavailable())
     (tmp_path / "done").touch()
     assert kafka_tools.why_unavailable() is None
+    assert "mvn" in str(kafka_tools.why_silent())
+    (tmp_path / "logging").mkdir()
+    (tmp_path / "logging" / "done").touch()
+    assert kafka_tools.why_silent() is None
