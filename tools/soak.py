@@ -1,9 +1,14 @@
-"""`make soak`: the two searches that never end, for as long as you let them.
+"""`make soak`: the searches that never end, for as long as you let them.
 
-    crash points    a log under a random workload loses power at every file operation in turn, and must come back as a
-                    log that it was (tests/properties/test_log_crashes.py)
-    hostile inputs  damaged bytes go through every reader, which must end in an answer or in a typed error
-                    (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs interpreted
+    crash points             a log under a random workload loses power at every file operation in turn, and must come
+                             back as a log that it was (tests/properties/test_log_crashes.py)
+    compaction crash points  the same for logs that are compacted, retired and moved about
+                             (tests/properties/test_compaction_property.py)
+    kills                    processes that compact and delete are ended with SIGKILL, and what they leave is held
+                             against a model (tests/support/kill_storm.py)
+    hostile inputs           damaged bytes go through every reader, which must end in an answer or in a typed error
+                             (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
+                             interpreted
 
 Each is cut into pieces that run in processes of their own, so that a crash of the interpreter is a finding like any
 other. What is printed at the end are rows for docs/soak.md. A finding is printed whole and makes the exit code 1;
@@ -21,9 +26,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,9 +39,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 ROOT = Path(__file__).resolve().parent.parent
 SUPPORT = ROOT / "tests" / "support"
-CRASH_TEST = "tests/properties/test_log_crashes.py"
-CRASH_PIECE = 50_000
-PIECE_INPUTS = {"directories": 2_000, "appends": 2_000}
+CRASH_TESTS = {
+    "crash points": ("tests/properties/test_log_crashes.py", "TAILRACE_CRASH_POINTS"),
+    "compaction crash points": ("tests/properties/test_compaction_property.py", "TAILRACE_COMPACTION_CRASH_POINTS"),
+}
+KILLS = "kills"
+PIECE_INPUTS = {
+    "crash points": 50_000,
+    "compaction crash points": 20_000,
+    KILLS: 100,
+    "directories": 2_000,
+    "appends": 2_000,
+}
 USUAL_PIECE_INPUTS = 20_000
 REACH_KERNELS = ("batches", "leader sets")
 ADDRESS_SPACE_BYTES = 1 << 30
@@ -44,9 +59,9 @@ SHOWN_LINES = 60
 
 @dataclass(frozen=True)
 class Piece:
-    """One process: `inputs` of a target from number `first` on, or so many crash points."""
+    """One process: `inputs` of a target from number `first` on, or so many crash points or kills."""
 
-    target: str | None
+    target: str
     seed: int
     first: int
     inputs: int
@@ -55,7 +70,8 @@ class Piece:
 
 @dataclass
 class Figures:
-    crash_points: int = 0
+    crash_points: dict[str, int] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
     inputs: dict[str, int] = field(default_factory=dict)
     interpreted: int = 0
     slowest_ms: int = 0
@@ -71,11 +87,12 @@ def shares() -> dict[str, int]:
     return dict(SHARES)
 
 
-def plan(crash_points: int, inputs: int, seed: int, weights: dict[str, int]) -> list[Piece]:
-    """Every process of a run, long ones first; at least as many inputs and crash points as asked for."""
+def plan(wanted_of: dict[str, int], inputs: int, seed: int, weights: dict[str, int]) -> list[Piece]:
+    """Every process of a run, long ones first; at least as many inputs, crash points and kills as asked for."""
     pieces = [
-        Piece(None, seed + number, first, min(CRASH_PIECE, crash_points - first))
-        for number, first in enumerate(range(0, crash_points, CRASH_PIECE))
+        replace(piece, seed=seed + number)
+        for target, wanted in wanted_of.items()
+        for number, piece in enumerate(_cut(target, seed, 0, wanted))
     ]
     for target, weight in weights.items():
         wanted = -(-inputs * weight // sum(weights.values()))
@@ -142,13 +159,18 @@ class Soak:
         figures = self.figures
         if code:
             figures.findings.append(f"{piece} ended with {code}:\n{''.join(lines[-SHOWN_LINES:])}")
-        if piece.target is None:
+        if piece.target in CRASH_TESTS:
             found = re.search(r"(\d+) crash points", "".join(lines))
-            figures.crash_points += int(found[1]) if found else 0
+            points = figures.crash_points.get(piece.target, 0) + (int(found[1]) if found else 0)
+            figures.crash_points[piece.target] = points
             return
         if code not in (0, 1):
             return
         told: dict[str, Any] = json.loads(lines[-1])
+        if piece.target == KILLS:
+            figures.kills.update({each: told[each] for each in ("kills", "in_a_clean", "in_retention", "before_work")})
+            figures.kills.update(told["counts"])
+            return
         figures.inputs[piece.target] = figures.inputs.get(piece.target, 0) + told["inputs"]
         figures.interpreted += told["inputs"] if not told["compiled"] else 0
         figures.slowest_ms = max(figures.slowest_ms, told["slowest_ms"])
@@ -157,9 +179,13 @@ class Soak:
 
 def start(piece: Piece) -> subprocess.Popen[str]:
     environment = dict(os.environ)
-    if piece.target is None:
-        environment["TAILRACE_CRASH_POINTS"] = str(piece.inputs)
-        command = ["-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", f"--hypothesis-seed={piece.seed}", CRASH_TEST]
+    if piece.target in CRASH_TESTS:
+        test, variable = CRASH_TESTS[piece.target]
+        environment[variable] = str(piece.inputs)
+        command = ["-m", "pytest", "-q", "-s", "-m", "long", "-p", "no:cacheprovider"]
+        command += [f"--hypothesis-seed={piece.seed}", test]
+    elif piece.target == KILLS:
+        command = [str(SUPPORT / "kill_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
     else:
         environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
         if piece.is_interpreted:
@@ -193,14 +219,24 @@ def progress_in(line: str) -> int | None:
 def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]:
     """Rows for docs/soak.md."""
     verdict = f"{len(figures.findings)} findings" if figures.findings else "no findings"
-    if figures.crash_points:
-        yield f"| {day} | crash points | {figures.crash_points:,}; {verdict}; seed {seed}, {seconds:.0f} s in all |"
+    ending = f"seed {seed}, {seconds:.0f} s in all |"
+    for target, points in figures.crash_points.items():
+        yield f"| {day} | {target} | {points:,}; {verdict}; {ending}"
+    kills = figures.kills
+    if kills:
+        yield (
+            f"| {day} | kills | {kills['kills']:,}, {kills['in_a_clean']:,} of them in a clean, "
+            f"{kills['in_retention']:,} in retention, {kills['before_work']:,} while logs were opened; "
+            f"{kills['acknowledged']:,} acknowledged batches, of their records {kills['records_compacted']:,} "
+            f"compacted away, {kills['aborted_dropped']:,} dropped as aborted, {kills['records_retired']:,} retired; "
+            f"{kills['probes']:,} old batches sent again; {verdict}; {ending}"
+        )
     if figures.inputs:
         each = ", ".join(f"{target} {count:,}" for target, count in figures.inputs.items())
         yield (
             f"| {day} | hostile inputs | {sum(figures.inputs.values()):,} ({each}; {figures.interpreted:,} of them "
             f"with interpreted kernels); {verdict}; slowest input {figures.slowest_ms} ms of processor time, greatest "
-            f"allocation {figures.peak_bytes / (1 << 20):.1f} MiB; seed {seed}, {seconds:.0f} s in all |"
+            f"allocation {figures.peak_bytes / (1 << 20):.1f} MiB; {ending}"
         )
 
 
@@ -208,20 +244,29 @@ def show(progress: Progress, pieces: list[Piece]) -> Callable[[Piece, int], None
     """A bar for each kind of work; returns what moves it."""
     totals: dict[str, int] = {}
     for piece in pieces:
-        totals[piece.target or "crash points"] = totals.get(piece.target or "crash points", 0) + piece.inputs
+        totals[piece.target] = totals.get(piece.target, 0) + piece.inputs
     bars: dict[str, TaskID] = {name: progress.add_task(name, total=total) for name, total in totals.items()}
-    return lambda piece, count: progress.advance(bars[piece.target or "crash points"], count)
+    return lambda piece, count: progress.advance(bars[piece.target], count)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--crash-points", type=int, default=200_000, metavar="N", help="default 200,000; 0 for none")
+    parser.add_argument(
+        "--compaction-crash-points", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none"
+    )
+    parser.add_argument("--kills", type=int, default=200, metavar="N", help="default 200; 0 for none")
     parser.add_argument("--inputs", type=int, default=2_000_000, metavar="N", help="default 2,000,000; 0 for none")
     parser.add_argument("--seed", type=int, default=None, help="default: another one every time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
     args = parser.parse_args(arguments)
     seed = int(time.time()) if args.seed is None else args.seed
-    pieces = plan(args.crash_points, args.inputs, seed, shares())
+    wanted = {
+        KILLS: args.kills,
+        "compaction crash points": args.compaction_crash_points,
+        "crash points": args.crash_points,
+    }
+    pieces = plan(wanted, args.inputs, seed, shares())
     console = Console()
     started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 import soak
@@ -11,10 +13,12 @@ WEIGHTS = {"batches": 3, "directories": 1}
 
 
 def test_a_plan_has_as_much_as_was_asked_for_and_no_input_twice() -> None:
-    pieces = plan(120_000, 1_000_001, 5, WEIGHTS)
-    crashes = [piece for piece in pieces if piece.target is None]
-    assert sum(piece.inputs for piece in crashes) == 120_000
-    assert len({piece.seed for piece in crashes}) == len(crashes)
+    asked = {"kills": 250, "compaction crash points": 30_000, "crash points": 120_000}
+    pieces = plan(asked, 1_000_001, 5, WEIGHTS)
+    for target, wanted in asked.items():
+        ours = [piece for piece in pieces if piece.target == target]
+        assert sum(piece.inputs for piece in ours) == wanted
+        assert len({piece.seed for piece in ours}) == len(ours) > 1
     for target, weight in WEIGHTS.items():
         ours = [piece for piece in pieces if piece.target == target]
         assert sum(piece.inputs for piece in ours) >= 1_000_001 * weight / 4
@@ -23,13 +27,22 @@ def test_a_plan_has_as_much_as_was_asked_for_and_no_input_twice() -> None:
 
 
 def test_nothing_is_planned_for_nothing() -> None:
-    assert plan(0, 0, 5, WEIGHTS) == []
+    assert plan({"kills": 0, "crash points": 0}, 0, 5, WEIGHTS) == []
 
 
 def test_rows_say_what_was_run_and_found() -> None:
-    figures = Figures(crash_points=1200, inputs={"batches": 3000, "codecs": 500}, interpreted=40, slowest_ms=7)
-    crashes, inputs = rows(figures, 61.4, 9, "2026-01-02")
+    figures = Figures(
+        crash_points={"crash points": 1200},
+        kills=Counter(kills=30, in_a_clean=20, acknowledged=4000),
+        inputs={"batches": 3000, "codecs": 500},
+        interpreted=40,
+        slowest_ms=7,
+    )
+    crashes, kills, inputs = rows(figures, 61.4, 9, "2026-01-02")
     assert crashes == "| 2026-01-02 | crash points | 1,200; no findings; seed 9, 61 s in all |"
+    assert kills.startswith(
+        "| 2026-01-02 | kills | 30, 20 of them in a clean, 0 in retention, 0 while logs were opened;"
+    )
     assert inputs.startswith("| 2026-01-02 | hostile inputs | 3,500 (batches 3,000, codecs 500; 40 of them with interp")
     figures.findings.append("one")
     assert all("1 findings" in row for row in rows(figures, 1, 9, "2026-01-02"))
@@ -46,6 +59,7 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "shares", lambda: {"codecs": 2, "checkpoints": 1})
-    assert soak.main(["--crash-points", "0", "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
+    none = ["--kills", "0", "--compaction-crash-points", "0", "--crash-points", "0"]
+    assert soak.main([*none, "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
     assert "| hostile inputs | 300 (codecs 200, checkpoints 100; 0 of them" in printed

@@ -1,0 +1,40 @@
+"""Real processes on a real disk, killed while they compact and delete: what comes back is what must survive.
+
+`kill_storm` tells how a storm goes, `kill_storm_model` what is held against the logs after each kill.
+"""
+
+from __future__ import annotations
+
+import pytest
+from kill_storm import Figures, Storm
+
+KILLS = 20
+SEED = 4
+
+
+def check(figures: Figures) -> None:
+    assert not figures.differences, "\n".join(figures.differences)
+    counts = figures.counts
+    happened = (
+        "acknowledged",
+        "probes",
+        "records_compacted",
+        "tombstones_expired",
+        "aborted_dropped",
+        "records_retired",
+    )
+    assert all(counts[each] for each in happened), counts
+    assert figures.in_a_clean >= figures.kills / 3, "too few kills fell into a clean to say anything"
+    assert figures.found["swap"] >= figures.kills / 10
+    assert figures.in_retention
+    assert figures.sightings > figures.kills / 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.spec("LM-13", "LM-19", "LM-20", "LM-26", "LM-36")
+def test_nothing_that_must_survive_is_lost_by_killed_processes() -> None:
+    with Storm(SEED) as storm:
+        figures = storm.run(KILLS)
+    print(figures)
+    check(figures)
