@@ -1,0 +1,1 @@
+"""Requests and responses: one module an API, declared in the words of `tailrace.protocol.schema`."""

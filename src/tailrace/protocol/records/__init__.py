@@ -1,0 +1,1 @@
+"""Messages that are written to logs: metadata records of `__cluster_metadata`, and values of control records."""
