@@ -126,7 +126,8 @@ def resend(log: UnifiedLog, ledger: Ledger) -> None:
         entry = writer.last
         if producer_id in ledger.retired or entry is None:
             continue
-        if producer_id not in log.producers.producers and entry.last < log.log_start_offset:
+        known = log.producers.producers.get(producer_id)
+        if (known is None or not known.batches) and entry.last < log.log_start_offset:
             continue  # nothing that survived tells of it
         builder = BatchBuilder(
             producer_id=producer_id,

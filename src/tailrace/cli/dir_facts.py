@@ -25,12 +25,7 @@ from tailrace.storage.compaction import planner
 from tailrace.storage.compaction.planner import SegmentSize
 from tailrace.storage.manager import directory_names
 from tailrace.storage.manager.clean_shutdown import CLEAN_SHUTDOWN_FILE
-from tailrace.storage.manager.directory_checkpoints import (
-    CLEANER_FILE,
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    REPLICATION_FILE,
-)
+from tailrace.storage.manager.directory_files import CHECKPOINT_FILES, KNOWN_FILES
 from tailrace.storage.manager.directory_names import Role
 from tailrace.storage.manager.log_directory import LOCK_FILE
 from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE, MetaProperties
@@ -38,10 +33,6 @@ from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE, MetaP
 INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
 """Always compacted."""
 
-CHECKPOINT_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, REPLICATION_FILE, CLEANER_FILE)
-KNOWN_FILES: Final = frozenset(
-    {META_PROPERTIES_FILE, LOCK_FILE, CLEAN_SHUTDOWN_FILE, UNCLEANABLE_FILE, "bootstrap.checkpoint", *CHECKPOINT_FILES}
-)
 DAMAGE_HINT: Final = "`tailrace log verify {}` tells what is damaged"
 _BLOCK_BYTES: Final = 512  # what stat counts in
 _ATTEMPTS: Final = 3

@@ -361,7 +361,7 @@ class _Loading:
                     self._drop(unflushed[place:])
                     return
                 producers.update_map_end_offset(segment.base_offset)
-                self._take_snapshot(producers)
+            self._take_snapshot(producers)  # of the first one too: when those before it are deleted it is all there is
             recovery = SegmentRecovery(segment, producers, self._epochs)
             try:
                 cut_bytes = recovery.prove()

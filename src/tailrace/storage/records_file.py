@@ -27,13 +27,25 @@ HEADER_WINDOW_BYTES: Final = 8192
 class RecordsFile:
     """Positions are bytes from the start of the file; `size` is where the next batch goes."""
 
-    __slots__ = ("_file", "_files", "_is_pinned", "_warm", "cuts", "has_waste", "is_closed", "path", "size")
+    __slots__ = (
+        "_file",
+        "_files",
+        "_is_being_renamed",
+        "_is_pinned",
+        "_warm",
+        "cuts",
+        "has_waste",
+        "is_closed",
+        "path",
+        "size",
+    )
 
     def __init__(self, files: Files, path: str, warm: WarmSet, *, size: int) -> None:
         self._files = files
         self._warm = warm
         self._file: File | None = None
         self._is_pinned = False
+        self._is_being_renamed = False
         self.path = path
         self.size = size
         self.cuts = 0
@@ -71,7 +83,7 @@ class RecordsFile:
             try:
                 file = self._files.open(path, Mode.WRITE)
             except FileNotFoundError:
-                if path == self.path:
+                if not self._is_being_renamed and path == self.path:  # asked in the order in which a rename ends
                     raise SegmentGoneError(f"{path} does not exist any more") from None
             else:
                 if path == self.path:  # else the file was renamed meanwhile, and another may have its name
@@ -154,8 +166,12 @@ class RecordsFile:
 
     def change_suffix(self, old: str, new: str) -> None:
         path = self.path.removesuffix(old) + new
-        self._files.rename(self.path, path)
-        self.path = path
+        self._is_being_renamed = True
+        try:
+            self._files.rename(self.path, path)
+            self.path = path
+        finally:
+            self._is_being_renamed = False
 
     def close(self) -> None:
         """End our use. The handle closes with its last reference, so that a reader who holds it can finish."""

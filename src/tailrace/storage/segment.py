@@ -545,13 +545,17 @@ class LogSegment:
         self.txn_index.close()
         self.records.close()
 
+    def delete_indexes(self) -> None:
+        """Unlink those of a segment that is, or will be, out of the log."""
+        self.offset_index.delete()
+        self.time_index.delete()
+        self.txn_index.delete()
+
     def delete(self) -> None:
         """Unlink every file; one that is missing is fine. Readers that hold a slice finish undisturbed."""
         self.is_deleted = True
         self.records.close()
         files = self._place.env.files
-        self.offset_index.delete()
-        self.time_index.delete()
-        self.txn_index.delete()
+        self.delete_indexes()
         with suppress(FileNotFoundError):  # a later segment of this name was removed after it, and took the name along
             files.unlink(self.records.path)

@@ -168,12 +168,12 @@ class SegmentRecovery:
             raise CorruptMessageError(f"a batch of offset {first_offset} stands where {self.next_offset} is next")
         if last_offset > self._greatest_offset:
             raise SegmentOffsetOverflowError(f"offset {last_offset} is too far from the base of {self._segment!r}")
+        if batch.producer_id > -1:
+            self._replay(batch, buffer)  # first: a marker that cannot be read ends the log before it
         self.next_offset = last_offset + 1
         if batch.leader_epoch > self._latest_epoch:
             self._epochs.assign(batch.leader_epoch, batch.base_offset)
             self._latest_epoch = batch.leader_epoch
-        if batch.producer_id > -1:
-            self._replay(batch, buffer)
 
     def _replay(self, batch: ShallowBatch, buffer: bytes | memoryview) -> None:
         marker = marker_of(buffer, batch) if batch.is_control else None

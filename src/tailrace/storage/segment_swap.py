@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.segment_deletion import unlink_later
 from tailrace.storage.steps import Steps
-from tailrace.storage.swap import replacing
+from tailrace.storage.swap import give_up_if_full, replacing
 
 if TYPE_CHECKING:
     from tailrace.storage.unified_log import UnifiedLog
@@ -34,7 +34,11 @@ def swapping_in(log: UnifiedLog, old: Sequence[LogSegment], new: Sequence[LogSeg
         log.update_high_watermark(log.high_watermark)  # it may have known its place in an old one
 
     bases = [segment.base_offset for segment in old]
-    renamed = [path for path in map(log.producers.mark_snapshot_for_deletion, bases) if path is not None]
+    try:
+        renamed = [path for path in map(log.producers.mark_snapshot_for_deletion, bases) if path is not None]
+    except OSError as cause:
+        give_up_if_full(place, new, cause)
+        raise
     yield from replacing(place, put_in, old, new)
     if renamed:
         unlink_later(place, renamed)

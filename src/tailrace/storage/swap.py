@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from tailrace.model.errors import CorruptMessageError
+from tailrace.model.errors import CorruptMessageError, StorageError
 from tailrace.record.shallow import check_integrity
 from tailrace.storage import names
 from tailrace.storage.segment import LogSegment, SegmentPlace
@@ -51,7 +51,7 @@ def replacing(
     """
     newest_first = sorted(new, key=lambda segment: segment.base_offset, reverse=True)
     sync_names = partial(place.env.files.sync_dir, place.dir)
-    yield partial(_become_swaps, place, newest_first)
+    yield partial(_become_swaps_or_go, place, newest_first)
     put_in()
     _retire_data(old)
     if _has_transactions(old):
@@ -65,6 +65,41 @@ def replacing(
         segment.change_index_suffix(names.SWAP_SUFFIX, "")
     yield sync_names
     delete_later(place, old)
+
+
+def _become_swaps_or_go(place: SegmentPlace, newest_first: Sequence[LogSegment]) -> None:
+    try:
+        _become_swaps(place, newest_first)
+    except OSError as cause:
+        give_up_if_full(place, newest_first, cause)
+        raise
+
+
+def give_up_if_full(place: SegmentPlace, new: Sequence[LogSegment], cause: OSError) -> None:
+    """Before anything was put in: on a full disk the new segments go, and the log stays as it is. Then they
+    `were_given_up`. With any other error the disk is not asked for more."""
+    if StorageError(f"swap in {place.dir}", cause).disk_full:
+        _give_up(place, sorted(new, key=lambda segment: segment.base_offset, reverse=True))
+
+
+def were_given_up(new: Sequence[LogSegment]) -> bool:
+    """Whether a swap that failed has left nothing behind."""
+    return all(segment.is_deleted for segment in new)
+
+
+def _give_up(place: SegmentPlace, newest_first: Sequence[LogSegment]) -> None:
+    """The lowest data file goes last, as `.cleaned`: as long as it is there, a load drops every `.swap` beside it."""
+    sync_names = partial(place.env.files.sync_dir, place.dir)
+    lowest = newest_first[-1]
+    if lowest.records.path.endswith(names.SWAP_SUFFIX):
+        lowest.records.change_suffix(names.SWAP_SUFFIX, names.CLEANED_SUFFIX)
+        sync_names()
+    for segment in newest_first[:-1]:
+        segment.delete()
+    lowest.delete_indexes()
+    sync_names()
+    lowest.delete()
+    sync_names()
 
 
 def _become_swaps(place: SegmentPlace, newest_first: Sequence[LogSegment]) -> None:

@@ -30,7 +30,7 @@ from tailrace.model.errors import (
 from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
 from tailrace.model.invariant import invariant
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata
-from tailrace.storage import offset_lookup, producer_replay, segment_deletion, segment_swap
+from tailrace.storage import offset_lookup, producer_replay, segment_deletion, segment_swap, swap
 from tailrace.storage.append import AppendResult
 from tailrace.storage.appender import Appender
 from tailrace.storage.epoch_cache import LeaderEpochCache
@@ -392,8 +392,10 @@ class UnifiedLog:
         try:
             yield from to_the_end(segment_swap.swapping_in(self, old, new))
         except OSError as cause:
-            self._failure = self.failed("swap in compacted segments", cause)
-            raise self._failure from cause
+            error = self.failed("swap in compacted segments", cause)
+            if not swap.were_given_up(new):
+                self._failure = error
+            raise error from cause
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from `offset` on, durably; whether there was anything.

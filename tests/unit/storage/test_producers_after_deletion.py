@@ -6,7 +6,7 @@ import errno
 from dataclasses import replace
 
 import pytest
-from logs import CONFIG, SimLog, in_transaction, produced_by
+from logs import CONFIG, SimLog, bases, in_transaction, produced_by
 
 from tailrace.model.errors import InvalidProducerEpochError
 from tailrace.storage import names
@@ -102,6 +102,30 @@ def test_a_log_start_that_comes_before_its_snapshot_is_written(recovery_point: i
     for _ in range(2):
         sim.kill_and_open(log_start_offset=2, recovery_point=recovery_point)
         assert known(sim) == before == {7: (0, 0), 8: (0, 0)}
+
+
+@pytest.mark.spec("LM-35", "LS-30")
+def test_a_recovery_leaves_a_snapshot_where_it_began() -> None:
+    """The snapshots found were strays, and the segment before the recovery point is deleted later."""
+    sim = SimLog(RETAINED)
+    sim.append(produced_by(7, 0, epoch=1))
+    sim.fill(1)
+    sim.log.roll()
+    sim.world.jobs.run_all()
+    sim.append(produced_by(8, 0))
+    sim.all_moved_to_end()
+    before = known(sim)
+    sim.disk.unlink(f"{sim.log.dir}/{names.snapshot_name(2)}")
+    sim.kill_and_open(recovery_point=2)
+    sim.all_moved_to_end()
+    sim.log.increment_log_start(3)
+    sim.log.flush()
+    sim.world.jobs.run_all()
+    sim.log.delete_old_segments(lambda log_start: None)
+    sim.world.jobs.run_all()
+    assert bases(sim.log) == [2]
+    sim.kill_and_open(log_start_offset=3, recovery_point=2)
+    assert known(sim) == before == {7: (1, 0), 8: (0, 0)}
 
 
 def test_a_file_that_is_gone_already_keeps_no_other_behind(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 from logs import Tape, batch, joined, offsets, placed, sized_batch
 
+from tailrace.env import File, Mode
 from tailrace.env.files import MAX_PARTS
 from tailrace.env.real import RealFiles
 from tailrace.model.errors import CorruptMessageError, SegmentGoneError
@@ -181,6 +183,37 @@ class TestHandles:
         assert offsets(held.read_at(1000, 0)) == [(0, 1)]
         with pytest.raises(SegmentGoneError):
             records.read(0, 1)
+
+    def test_a_reader_that_comes_while_the_name_changes_finds_the_file(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Between the rename and our knowing of it nothing stands under the old name."""
+        records = created(world)
+        put(records, b"here")
+        records.unpin()
+        records.cool()
+        rename, open_file = world.disk.rename, world.disk.open
+        has_missed = threading.Event()
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.append(records.read(0, 4)))
+
+        def slow_rename(source: str, target: str) -> None:
+            rename(source, target)
+            reader.start()
+            assert has_missed.wait(10)
+
+        def watched_open(path: str, mode: Mode) -> File:
+            try:
+                return open_file(path, mode)
+            except FileNotFoundError:
+                has_missed.set()
+                raise
+
+        monkeypatch.setattr(world.disk, "rename", slow_rename)
+        monkeypatch.setattr(world.disk, "open", watched_open)
+        records.change_suffix("", ".swap")
+        reader.join(10)
+        assert found == [b"here"]
 
     @pytest.mark.spec("LS-34")
     def test_a_file_that_is_renamed_under_a_reader_is_gone(self, world: World) -> None:

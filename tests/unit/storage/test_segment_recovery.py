@@ -11,12 +11,13 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_files import Bench, batch, content, derived, log_path, marker, patch_file, whole_directory
+from log_files import DIRECTORY, Bench, batch, content, derived, log_path, marker, patch_file, whole_directory
 
 from tailrace.config.log import LogConfig
 from tailrace.record.batch import crc_of
 from tailrace.record.batch_run import BatchRun
 from tailrace.storage import segment_recovery
+from tailrace.storage.epoch_cache import LeaderEpochCache
 
 TIMESTAMP = 1_700_000_000_000
 
@@ -108,9 +109,9 @@ def test_runs_make_no_difference(
         assert outcome(config, parts, damage) == expected
 
 
-def unplayable(base_offset: int) -> bytearray:
+def unplayable(base_offset: int, epoch: int = 0) -> bytearray:
     """A control batch with a right CRC and no key to tell what it is."""
-    made = batch(1, 50, base_offset=base_offset, epoch=0, producer=7, sequence=0)
+    made = batch(1, 50, base_offset=base_offset, epoch=epoch, producer=7, sequence=0)
     made[22] |= 0x20
     made[17:21] = crc_of(made, 0, len(made)).to_bytes(4, "big")
     return made
@@ -130,6 +131,22 @@ def test_a_control_batch_that_cannot_be_played_ends_the_log_before_it(before: in
         expected = outcome(config, parts, [])
     assert outcome(config, parts, []) == expected
     assert expected[-2] == good
+
+
+@pytest.mark.spec("LS-25")
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_what_cannot_be_played_is_not_believed_in_any_other_way(epoch: int) -> None:
+    """Neither its offset nor the leader epoch that it begins, which keeps it out of a run."""
+    bench = Bench(LogConfig(segment_bytes=1 << 20))
+    bench.write_segment(0, [batch(1, 20, base_offset=0, epoch=0), unplayable(1, epoch)])
+    log = bench.open()
+    segment, epochs = log.local.active, LeaderEpochCache(bench.disk, bench.world.jobs, DIRECTORY)
+    recovery = segment_recovery.SegmentRecovery(segment, log.producers, epochs)
+    patch_file(bench.disk, log_path(0), unplayable(1, epoch), segment.size)
+    segment.records.size += len(unplayable(1, epoch))
+    assert recovery.prove() == len(unplayable(1, epoch))
+    assert recovery.next_offset == 1
+    assert [each.epoch for each in epochs.entries] == [0]
 
 
 @pytest.mark.spec("LS-25")

@@ -4,4 +4,4 @@ from tailrace.record.kernels.fields cimport (
 )
 from tailrace.record.kernels.offset_map cimport _keep_rows, _put_rows
 from tailrace.record.kernels.rebuild cimport _rebuild
-from tailrace.record.kernels.whole cimport _walk
+from tailrace.record.kernels.whole cimport _are_in_order, _walk

@@ -24,7 +24,7 @@ if not cython.compiled:
     from tailrace.record.kernels.fields import _copy, _int32, _int64, _intact_to, _put_int32, _put_int64, _uint32
     from tailrace.record.kernels.offset_map import _keep_rows, _put_rows
     from tailrace.record.kernels.rebuild import _rebuild
-    from tailrace.record.kernels.whole import _walk
+    from tailrace.record.kernels.whole import _are_in_order, _walk
 
 # Why a run has ended: all is taken; the next batch is not plain and sound, or not whole; its records are not what it
 # states; the table is full; there is no room for what may stay of it.
@@ -205,6 +205,9 @@ class PlainRun:
             self._rows,
             self._records,
         ):
+            return _BAD_RECORDS
+        # The table's marks go by offset: were one of them another record's, that one would be lost.
+        if not _are_in_order(self._rows, self._records, count, base_offset, base_offset + delta):
             return _BAD_RECORDS
         if attributes & _TRANSACTIONAL_BIT:
             self._saw(_int64(buffer, start + 43))

@@ -11,3 +11,11 @@ cdef long long _walk(
     long long[::1] rows,
     Py_ssize_t row,
 ) noexcept nogil
+
+cdef bint _are_in_order(
+    long long[::1] rows,
+    Py_ssize_t row,
+    Py_ssize_t count,
+    long long first_offset,
+    long long last_offset,
+) noexcept nogil

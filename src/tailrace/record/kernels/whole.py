@@ -7,6 +7,7 @@
     walk_records   finds where the parts of each record of one batch lie
     walk_some      the same for as many records as there is room for
     walk_batches   the same over a buffer of batches
+    are_in_order   whether records that were walked have the offsets of their batch
 
 Each stops at the first record that is cut off or not right and says where; `bytewise` then looks at that record again.
 `check` and `walk` in the folder above drive them and raise typed errors.
@@ -398,6 +399,36 @@ def walk_some(
     if taken < 0:  # all that were wanted, and not the last of the bytes
         taken = count
     return taken, rows[8 * taken - 1] if taken > 0 else start
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _are_in_order(
+    rows: cython.longlong[::1],
+    row: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    first_offset: cython.longlong,
+    last_offset: cython.longlong,
+) -> cython.bint:
+    """Rows from number `row` on; `last_offset` is less than 2⁶³ − 1."""
+    place: cython.Py_ssize_t
+    offset: cython.longlong
+    for place in range(row, row + count):
+        offset = rows[8 * place]
+        if offset < first_offset or offset > last_offset:
+            return False
+        first_offset = offset + 1
+    return True
+
+
+def are_in_order(
+    rows: cython.longlong[::1], count: cython.Py_ssize_t, first_offset: cython.longlong, last_offset: cython.longlong
+) -> bool:
+    """Whether the offsets of the first `count` rows ascend, from `first_offset` or above to `last_offset` or below."""
+    if count < 0 or count > len(rows) // 8 or last_offset == 0x7FFFFFFFFFFFFFFF:
+        raise IndexError(f"{count} rows up to offset {last_offset}: there are {len(rows) // 8}")
+    return _are_in_order(rows, 0, count, first_offset, last_offset)
 
 
 @cython.cfunc

@@ -6,7 +6,11 @@ below the rate. Time that nobody used is not saved up: after a rest nobody may g
 
 from __future__ import annotations
 
+from typing import Final
+
 from tailrace.env import Clock
+
+LONGEST_WAIT_MS: Final = 3_600_000
 
 
 class Throttle:
@@ -21,4 +25,4 @@ class Throttle:
         """For how long whoever moved these bytes must move no more."""
         now_ms = self._clock.monotonic_ms()
         self._free_at_ms = max(self._free_at_ms, now_ms) + 1000 * moved_bytes / self.bytes_per_second
-        return int(self._free_at_ms - now_ms)
+        return int(min(self._free_at_ms - now_ms, LONGEST_WAIT_MS))

@@ -73,6 +73,7 @@ class CleanerWorker:
         self._chosen: Chosen | None = None
         self._run: JobRun[CompactionStats] | None = None
         self._began_ms = 0
+        self._truncations_before = 0
         self._moved_bytes = 0
         self._deaths = 0
         self._is_asleep = False
@@ -178,6 +179,7 @@ class CleanerWorker:
         workshop.states.begin(chosen.partition)
         self._chosen = chosen
         self._began_ms = self._clock.monotonic_ms()
+        self._truncations_before = chosen.log.local.truncations
         self._moved_bytes = 0
         try:
             directory = workshop.store.directory_of(chosen.log)
@@ -219,15 +221,15 @@ class CleanerWorker:
     def _failed(self, error: Exception) -> None:
         workshop = self._workshop
         chosen = self._end()
-        is_log_gone = isinstance(error, StorageError) and not error.disk_full
+        directory = workshop.store.directory_of(chosen.log)
+        was_cut = chosen.log.local.truncations != self._truncations_before
         if isinstance(error, CalledOffError):
             _log.info("%s: %s", chosen.log.dir, error)
-        elif isinstance(error, SegmentGoneError):
+        elif isinstance(error, SegmentGoneError) and was_cut:
             _log.info("%s: %s; another time", chosen.log.dir, error)
             self._go_on(self._rest())
             return
-        elif not is_log_gone:  # then its directory is on its way offline
-            directory = workshop.store.directory_of(chosen.log)
+        elif directory.is_live:  # otherwise the log is on its way offline with it
             entry = workshop.uncleanable.failed(directory.path, chosen.partition, error)
             _log.warning(
                 "%s cannot be cleaned (failure %d, again in %d ms): %s",

@@ -12,7 +12,8 @@ file: a load takes it for a swap that was not finished and undoes every swap abo
 
 Steps run as `steps` tells. The owner's thread decides what to read, and puts new segments in. If the log was truncated,
 moved or lost segments meanwhile, the attempt ends with SegmentGoneError and can be made again; with any other error the
-log cannot be cleaned as it is.
+log cannot be cleaned as it is. A log that takes no writes is not cleaned at all: where a swap has failed half way, its
+files are for the next load to judge, and step 1 would take away what it judges by.
 """
 
 from __future__ import annotations
@@ -133,6 +134,8 @@ def compact(
     buffers_per_step: int = BUFFERS_PER_STEP,
 ) -> Steps[CompactionStats]:
     """The steps of one clean. `offset_map` is this clean's alone until it has ended."""
+    if log.failure is not None:
+        raise log.failure
     buffer = ReadBuffer(io_buffer_bytes * buffers_per_step, log.config.max_message_bytes)
     try:
         return (yield from _compact(log, to_clean, offset_map, now_ms, buffer))
@@ -148,7 +151,7 @@ def _compact(
 
     aborted: Sequence[AbortedTxn] = ()
     if snapshot.segments:
-        aborted = yield partial(log.aborted_transactions, snapshot.segments[0].base_offset, snapshot.end)
+        aborted = yield partial(log.local.aborted_transactions, snapshot.segments[0].base_offset, snapshot.end)
     yield offset_map.clear
     dirty = log.local.segments.covering(to_clean.first_dirty_offset, snapshot.end)
     builder = MapBuilder(offset_map, dirty, to_clean.first_dirty_offset, snapshot.end, aborted, buffer)

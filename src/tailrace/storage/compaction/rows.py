@@ -31,11 +31,11 @@ class Rows:
     def walk_payload(self, buffer: Buffer, start: int, end: int, batch: ShallowBatch) -> Iterator[int]:
         """Walk the uncompressed records of one batch; yields for each piece how many it has.
 
-        Raises InvalidRecordError unless they are exactly as many as the batch states.
+        Raises InvalidRecordError unless they are exactly as many as the batch states, and have its offsets in order.
         """
         count = batch.record_count
         same_timestamp, base_timestamp = timestamps_of(batch)
-        position, left = start, count
+        position, left, first_offset = start, count, batch.base_offset
         while left > 0:
             taken, position = kernels.walk_some(
                 buffer, position, end, left, batch.base_offset, base_timestamp, same_timestamp, self.cells
@@ -44,6 +44,12 @@ class Rows:
                 raise InvalidRecordError(
                     f"record {count - left + taken} of the batch at offset {batch.base_offset} is not well formed"
                 )
+            if not kernels.are_in_order(self.cells, taken, first_offset, batch.last_offset):
+                raise InvalidRecordError(
+                    f"records {count - left} to {count - left + taken - 1} of the batch at offset {batch.base_offset} "
+                    f"do not have ascending offsets up to {batch.last_offset}"
+                )
+            first_offset = self.cells[kernels.ROW * (taken - 1) + kernels.OFFSET] + 1
             left -= taken
             yield taken
         if position != end or count < 0:

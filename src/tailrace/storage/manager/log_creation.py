@@ -117,12 +117,13 @@ class LogCreation:
         def work() -> UnifiedLog:
             if forget_earlier is not None:
                 forget_earlier()
-            if store.env.files.exists(path):  # of a creation that failed, maybe before this sync
+            was_there = store.env.files.exists(path)
+            if was_there:  # of a creation that failed, maybe before this sync
                 store.env.files.sync_dir(directory.path)
             try:
                 return make()
             except (OSError, TailraceError):
-                if role is Role.FUTURE:  # whoever tries again takes another name, and this one would be a move
+                if not was_there:  # whoever tries again may do so elsewhere, and this would be in the way of a move
                     with suppress(OSError):
                         self._deletion.remove_tree(directory.path, path)
                 raise

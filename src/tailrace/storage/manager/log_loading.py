@@ -6,7 +6,7 @@
            …-delete     is queued for removal, unread
            …-stray      is named in the log and left alone
            not placed here by the metadata: gets a `-stray` name
-           …-future     joins the future logs
+           …-future     joins the future logs; beside the current log in the same data directory it gets a `-stray` name
            topic-N      joins the current logs
     4  a future log without a current one is taken for it: its move was cut short between two renames
 
@@ -28,6 +28,7 @@ from typing import NamedTuple
 from tailrace.model.errors import DuplicateLogError, InvalidDataError, StorageError, TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.storage.manager import directory_names
+from tailrace.storage.manager.directory_files import is_known
 from tailrace.storage.manager.directory_names import Role, name_for
 from tailrace.storage.manager.log_deletion import LogDeletion
 from tailrace.storage.manager.log_directory import LogDirectory
@@ -134,6 +135,8 @@ class LogLoading:
                 self._store.report(directory, StorageError(f"list {directory.path}", cause))
                 continue
             for entry in entries:
+                if not entry.is_dir and not is_known(entry.name):
+                    _log.warning("%s: %r is no file of a broker; it is left alone", directory.path, entry.name)
                 if entry.is_dir and not directory_names.is_ours(entry.name):
                     try:
                         each = _Found(directory, entry.name, *directory_names.parse(entry.name))
@@ -156,7 +159,21 @@ class LogLoading:
         for duplicates in same.values():
             if len(duplicates) > 1:
                 dropped |= self._drop_all_but_one(duplicates)
-        return [each for each in found if each.path not in dropped]
+        return self._set_aside_own_copies([each for each in found if each.path not in dropped])
+
+    def _set_aside_own_copies(self, found: list[_Found]) -> list[_Found]:
+        """Nothing is moved to where it is: who has made such a copy, and what is in it, nobody knows."""
+        served = {(each.directory, each.partition) for each in found if each.role is Role.CURRENT}
+        left = []
+        for each in found:
+            if each.role is Role.FUTURE and (each.directory, each.partition) in served:
+                path = each.directory.join(name_for(each.partition, Role.STRAY, self._store.env.random))
+                self._rename(each, path)
+                _log.warning("%s stands beside the log it is a copy of: it is now %s", each.path, path)
+                self.strays.append(path)
+            else:
+                left.append(each)
+        return left
 
     def _drop_all_but_one(self, duplicates: list[_Found]) -> set[str]:
         rivals = [each for each in duplicates if self._is_rival(each)]

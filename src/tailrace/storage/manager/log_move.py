@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Final
 
 from tailrace.env import Mode
-from tailrace.model.errors import LogDirUnavailableError, StorageError
+from tailrace.model.errors import InvalidDataError, LogDirUnavailableError, StorageError
 from tailrace.model.ids import TopicPartition
 from tailrace.storage.manager.directory_names import Role, name_for
 from tailrace.storage.manager.log_deletion import LogDeletion
@@ -53,6 +53,7 @@ class LogMove:
             future.flush()
         if not is_durable or future.is_flushing or future.log_end_offset != current.log_end_offset:
             return False
+        self._check_name_is_free(partition, self._store.directory_of(future))
         self._store.cleaning.pause((partition,))
         try:
             self._replace(partition, current, future)
@@ -64,6 +65,12 @@ class LogMove:
         finally:
             self._store.cleaning.resume((partition,))
         return True
+
+    def _check_name_is_free(self, partition: TopicPartition, target: LogDirectory) -> None:
+        """A rename onto what a failed creation has left is no fault of the disk."""
+        path = target.join(partition_dir_name(partition))
+        if self._store.env.files.exists(path):
+            raise InvalidDataError(f"{path} is in the way of {partition}, which is served elsewhere: move or remove it")
 
     def _replace(self, partition: TopicPartition, current: UnifiedLog, future: UnifiedLog) -> None:
         store = self._store
@@ -121,17 +128,33 @@ class LogMove:
         for partition in [each for each in store.future if each not in store.current]:
             if partition in store.unloadable:
                 continue
-            log = store.future[partition]
-            target = store.directory_of(log)
-            if store.env.files.exists(join(log.dir, COMPLETE)):
-                _log.warning("%s: the move of %s was cut short and is ended", target.path, partition)
-                self._rename(target, log.dir, target.join(partition_dir_name(partition)))
-                self._take_over(partition, target)
-            else:
-                stray = target.join(name_for(partition, Role.STRAY, store.env.random))
-                _log.error("%s is a part of %s, whose log is gone: it is now %s", log.dir, partition, stray)
-                self._rename(target, log.dir, stray)
-                store.remove(partition, Role.FUTURE).abandon()
+            try:
+                self._adopt(partition, store.future[partition])
+            except StorageError as error:
+                self._leave_to_next_start(partition, error)
+
+    def _adopt(self, partition: TopicPartition, log: UnifiedLog) -> None:
+        store = self._store
+        target = store.directory_of(log)
+        if store.env.files.exists(join(log.dir, COMPLETE)):
+            _log.warning("%s: the move of %s was cut short and is ended", target.path, partition)
+            self._rename(target, log.dir, target.join(partition_dir_name(partition)))
+            self._take_over(partition, target)
+        else:
+            stray = target.join(name_for(partition, Role.STRAY, store.env.random))
+            _log.error("%s is a part of %s, whose log is gone: it is now %s", log.dir, partition, stray)
+            self._rename(target, log.dir, stray)
+            store.remove(partition, Role.FUTURE).abandon()
+
+    def _leave_to_next_start(self, partition: TopicPartition, error: StorageError) -> None:
+        """What is there of the partition cannot be served under its name, and none may be made beside it."""
+        log = self._store.remove(partition, Role.FUTURE)
+        target = self._store.directory_of(log)
+        target.has_unloadable = True
+        target.unloaded_recovery_points[partition] = log.recovery_point
+        target.unloaded_log_starts[partition] = log.log_start_offset
+        self._store.unloadable[partition] = error
+        log.abandon()
 
     def _take_over(self, partition: TopicPartition, target: LogDirectory) -> None:
         log = self._store.remove(partition, Role.FUTURE)

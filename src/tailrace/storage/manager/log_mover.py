@@ -223,10 +223,15 @@ class LogMover:
             move.copying.go_on(partial(self._ended, move))
 
     def _leave_place(self, move: _Move) -> None:
+        """To the next one, in a turn of its own: a thousand short moves must not come one inside the other, nor keep
+        the owner's thread all at once."""
         if move.has_place:
             move.has_place = False
-            self._free_places += 1
-            self._fill_places()
+            self._store.env.jobs.later("move-log", 0, self._free_place)
+
+    def _free_place(self) -> None:
+        self._free_places += 1
+        self._fill_places()
 
     def _pause_cleaning(self, move: _Move) -> None:
         if move.paused_cleaning is None:

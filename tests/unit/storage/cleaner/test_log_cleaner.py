@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from cleaners import BACKOFF_MS, COMPACT, CleanedWorld
+from logs import in_transaction, marker
 from managers import IDENTITY, LOG_CONFIG, P0, P1
 
 from tailrace.config.cleaner import CleanerConfig
@@ -598,3 +600,50 @@ def test_settings_that_cannot_be(key: str, value: str) -> None:
 def test_enabling_needs_a_restart() -> None:
     with pytest.raises(ConfigError, match="started"):
         CleanerConfig().check_change(CleanerConfig(log_cleaner_enable=False))
+
+
+# What fails
+
+
+@pytest.mark.spec("LM-27")
+def test_a_transaction_index_that_cannot_be_read_takes_the_directory_offline() -> None:
+    """It must not be tried again and again, without a pause and without anybody's knowing."""
+    run = CleanedWorld(directories=("/a", "/b"))
+    run.create(P0, "/a")
+    run.log().append_as_leader((in_transaction(1, 0),), 0)
+    run.log().append_as_leader((marker(1, commit=False),), 0, Origin.COORDINATOR)
+    run.put()
+    run.run()
+    run.disk.fail_next("open", "*.txnindex", times=None)
+    assert run.clean() == []
+    assert [each.path for each in run.manager.directories.offline] == ["/a"]
+
+
+def test_a_log_that_takes_no_writes_is_not_cleaned_and_others_are() -> None:
+    """What a swap that failed half way has left is judged by the next load, and must not be touched before."""
+    run = CleanedWorld()
+    run.dirty(P0, count=300, keys=100)
+    run.dirty(P1)
+    run.disk.fail_next("rename", "*orders-0/*.log.deleted", errno.ENOSPC)
+    assert run.clean() == [P1]
+    assert run.log().failure is not None
+    before = run.names(run.log().dir)
+    assert left_behind(run)
+    run.pass_time(40_000)
+    assert run.names(run.log().dir) == before
+    assert run.cleaner.uncleanable("/a")[P0].failures == 2
+    kept = run.keys_at()
+    run.restart()
+    assert run.keys_at() == kept
+    assert left_behind(run) == []
+
+
+def test_a_file_that_is_gone_keeps_nobody_else_from_being_cleaned() -> None:
+    run = CleanedWorld()
+    run.dirty(P0, count=200)
+    run.dirty(P1)
+    gone = list(run.log().local.segments)[1].records
+    gone.cool()
+    run.disk.unlink(gone.path)
+    assert run.clean() == [P1]
+    assert gone.path in run.cleaner.uncleanable("/a")[P0].reason

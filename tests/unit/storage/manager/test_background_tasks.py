@@ -15,6 +15,7 @@ from tailrace.model.ids import TopicPartition
 from tailrace.sim import SimJobs, World
 from tailrace.storage.manager.background_tasks import BackgroundTasks
 from tailrace.storage.manager.cleaning import NoCleaning
+from tailrace.storage.retention import Deletion
 
 NAMES = (
     "kafka-log-retention",
@@ -152,6 +153,21 @@ def test_a_deletion_that_fails_stops_neither_the_others_nor_the_cleaner() -> Non
     assert run.manager.delete_old_segments() > 0
     assert run.log(P1).log_start_offset == 60
     assert cleaner.calls == [("pause", [P0, P1]), ("resume", [P0, P1])]
+
+
+@pytest.mark.spec("LM-33")
+def test_the_cleaner_is_resumed_even_where_a_deletion_throws_what_nobody_expects() -> None:
+    run = with_old_data()
+    cleaner = Cleaner()
+    run.manager.use_cleaning(cleaner)
+
+    def throws(checkpoint: object) -> list[Deletion]:
+        raise RuntimeError("a bug")
+
+    run.log(P0).delete_old_segments = throws  # type: ignore[method-assign,assignment]
+    with pytest.raises(RuntimeError):
+        run.manager.delete_old_segments()
+    assert cleaner.calls == [("pause", [P0]), ("resume", [P0])]
 
 
 @pytest.mark.spec("LM-36")

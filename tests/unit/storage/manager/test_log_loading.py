@@ -63,7 +63,7 @@ def test_two_at_a_time_unless_told_otherwise() -> None:
     assert run.jobs.pending == ["log-recovery-/a-0", "log-recovery-/a-1"]
 
 
-@pytest.mark.spec("LM-04")
+@pytest.mark.spec("LM-04", "LM-29")
 def test_progress_in_logs() -> None:
     run = filled(count=6)
     run.start(run=False)
@@ -78,7 +78,7 @@ def test_progress_in_logs() -> None:
     assert not gauge(run, "remainingLogsToRecover")  # gone after the start
 
 
-@pytest.mark.spec("LM-04")
+@pytest.mark.spec("LM-04", "LM-29")
 def test_progress_in_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     run = filled(("/a",), count=1)
     segments: list[int] = []
@@ -148,6 +148,15 @@ def test_other_directories_are_left_alone() -> None:
     assert set(others) <= set(run.names("/a"))
     assert run.manager.waiting_for_removal == []
     assert not run.manager.unloadable
+
+
+def test_a_copy_beside_the_log_it_is_of_is_set_aside() -> None:
+    run = filled(("/a",), count=1)
+    run.disk.make_dir(f"/a/t-0.{'0' * 32}-future")
+    run.start()
+    assert run.manager.partitions() == [TopicPartition("t", 0)]
+    assert run.manager.partitions(future=True) == []
+    assert [path.rpartition("-")[2] for path in run.manager.strays] == ["stray"]
 
 
 @pytest.mark.spec("LM-07", "LM-12")
@@ -356,6 +365,7 @@ def manager_of_kafkas(folder: Path, cluster_id: str, wanted: list[Golden]) -> Lo
     return manager
 
 
+@pytest.mark.spec("LM-29")
 def test_gauges_of_directories() -> None:
     run = ManagedWorld()
     run.disk.fail_next("make_dir", "/a")

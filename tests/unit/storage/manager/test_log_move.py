@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from logs import bytes_of
 from managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
@@ -186,3 +188,27 @@ def test_a_lone_future_log_waits_while_a_directory_is_offline() -> None:
     run.start()
     assert run.manager.partitions() == []
     assert run.manager.partitions(future=True) == [P0]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_lone_future_log_that_cannot_get_its_name_waits_for_the_next_start(code: int) -> None:
+    run, ops = moving(), 1
+    while "orders-0" in run.names("/a"):  # until the crash falls between the two renames
+        run = moving()
+        run.disk.crash_at(run.disk.ops + ops)
+        with pytest.raises(SimulatedCrash):
+            finish(run)
+        run.world.kill()
+        ops += 1
+    run.new()
+    run.disk.fail_next("rename", "/b/*-future", code)
+    run.start()
+    assert run.has_started
+    assert run.manager.partitions() == run.manager.partitions(future=True) == []
+    with pytest.raises(StorageError):
+        run.create(P0, "/a", is_new=True)
+    run.shutdown()
+    run.new()
+    run.start()
+    assert run.log().dir == "/b/orders-0"
+    assert offsets_in(run.log()) == list(range(10, 60))

@@ -292,7 +292,9 @@ def test_so_many_moves_at_a_time() -> None:
     run.move(P0)
     run.move(P1)
     copying = set()
-    while run.jobs.run_one():
+    while run.manager.moves:
+        if not run.jobs.run_one():
+            run.jobs.tick()
         copying.add(tuple(each for each, progress in run.manager.moves.items() if progress.is_copying))
     assert {(P0,), (P1,)} <= copying
     assert (P0, P1) not in copying
@@ -335,3 +337,30 @@ def test_not_faster_than_allowed() -> None:
     assert run.progress().bytes_behind < size // 2
     run.pass_time(4000)
     run.check_moved(100)
+
+
+def test_many_short_moves_that_wait_for_a_long_one() -> None:
+    """One after the other, not one inside the other."""
+    run = MovingWorld(count=300, num_replica_alter_log_dirs_threads=1)
+    many = [TopicPartition("empty", n) for n in range(150)]
+    for each in many:
+        run.create(each, "/a")
+    for each in (P0, *many):
+        run.move(each)
+    run.run()
+    assert run.failed == []
+    assert len(run.moved) == 151
+    assert {log.dir.rpartition("/")[0] for log in run.moved} == {"/b"}
+
+
+def test_many_moves_that_wait_when_their_target_fails() -> None:
+    run = MovingWorld(num_replica_alter_log_dirs_threads=1)
+    many = [TopicPartition("waiting", n) for n in range(200)]
+    for each in many:
+        run.create(each, "/a")
+    for each in (P0, *many):
+        run.move(each)
+    run.disk.fail_next("write", "/b/orders-0*", times=None)
+    run.run()
+    assert len(run.failed) == 201
+    assert dict(run.manager.moves) == {}

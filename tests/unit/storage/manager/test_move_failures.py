@@ -331,3 +331,31 @@ def test_a_flush_that_finds_no_space_makes_the_copy_anew() -> None:
     assert isinstance(run.progress().trouble, StorageError)
     run.pass_time(3000)
     run.check_moved(100)
+
+
+def test_what_is_in_the_way_in_the_target_is_no_fault_of_its_disk() -> None:
+    run = MovingWorld()
+    run.disk.make_dir("/b/orders-0")
+    run.write("/b/orders-0/unknown", b"of a person")
+    run.move()
+    run.run()
+    assert [type(error) for error in run.failed] == [InvalidDataError]
+    assert "/b/orders-0 is in the way" in str(run.failed[0])
+    assert run.manager.directories.offline == []
+    assert offsets_in(run.log()) == list(range(100))
+    run.check_settled()
+
+
+def test_a_creation_that_failed_is_not_in_the_way_of_a_move() -> None:
+    run = MovingWorld(count=1)
+    target = run.manager.directories.at("/b")
+    run.disk.fail_next("create", "/b/orders-1/*", errno.ENOSPC, skip=2)
+    with pytest.raises(StorageError):
+        run.create(P1, "/b")
+    assert "orders-1" not in run.names("/b")
+    run.create(P1, "/a")
+    run.move(P1)
+    run.run()
+    assert run.failed == []
+    assert run.log(P1).dir == "/b/orders-1"
+    assert target.is_live
