@@ -28,22 +28,23 @@ def ratio_row(
     bare: Callable[[], float],
     work: float,
     unit: str,
-    mark: float,
+    mark: float | None,
     spread_counts: bool = False,
 ) -> Row:
     """`ours` and `bare` return seconds for `work` units; the ratio is that of their rates in each round.
 
-    With `spread_counts` the mark holds also when 1 lies within the spread of the rounds' ratios.
+    Without a mark the row is only to be read. With `spread_counts` the mark holds also when 1 lies within the spread
+    of the rounds' ratios.
     """
     ours(), bare()
     rounds = [(work / ours(), work / bare()) for _ in range(ROUNDS)]
     ratios = sorted(mine / theirs for mine, theirs in rounds)
     middle = median(ratios)
-    holds = middle >= mark or (spread_counts and ratios[-1] >= 1)
+    holds = mark is None or middle >= mark or (spread_counts and ratios[-1] >= 1)
     return Row(
         name,
         f"{median(mine for mine, _ in rounds):,.1f} {unit}",
-        f"≥ {mark:g}",
+        "" if mark is None else f"≥ {mark:g}",
         f"{median(theirs for _, theirs in rounds):,.1f} {unit}",
         f"{middle:.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})",
         holds,

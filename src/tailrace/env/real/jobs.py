@@ -1,6 +1,9 @@
 """Jobs on threads: work anywhere, completions and delayed actions on the thread that calls `step`.
 
 The owner's loop calls `step` when `wake` was called or `due_ms` has come; a program without a loop calls `run_until`.
+
+The threads are our own and not an executor's: its futures cost the owner, and whoever waits for the GIL behind a
+worker, several times what is done here.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from tailrace.env.clock import Clock
@@ -25,7 +29,9 @@ class ThreadJobs:
     def __init__(self, clock: Clock, workers: int, wake: Callable[[], None] | None = None) -> None:
         """`wake` is called on a worker's thread whenever there is something for `step`."""
         self._clock = clock
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="job")
+        self._workers = workers
+        self._threads: list[threading.Thread] = []
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._wake = wake
         self._changed = threading.Condition()
         self._finished: deque[Callable[[], None]] = deque()
@@ -49,7 +55,20 @@ class ThreadJobs:
                 if done is not None:
                     self._finish(lambda: done(value))
 
-        self._pool.submit(step)
+        self._waiting.put(step)
+        if len(self._threads) < self._workers:
+            self._begin_thread()
+
+    def _begin_thread(self) -> None:
+        with self._changed:
+            if len(self._threads) < self._workers:
+                thread = threading.Thread(target=self._work, name="job", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _work(self) -> None:
+        while (step := self._waiting.get()) is not None:
+            step()
 
     def later(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         with self._changed:
@@ -103,7 +122,13 @@ class ThreadJobs:
 
     def close(self) -> None:
         """Wait for the work that was begun; completions and actions that are left are never run."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        with suppress(Empty):
+            while True:
+                self._waiting.get_nowait()
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
         with self._changed:
             self._finished.clear()
             self._later.clear()

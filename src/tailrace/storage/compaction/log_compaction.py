@@ -44,9 +44,9 @@ _log = logging.getLogger(__name__)
 
 IO_BUFFER_BYTES: Final = 512 * 1024
 
-BUFFERS_PER_STEP: Final = 8
+BUFFERS_PER_STEP: Final = 16
 """So many `log.cleaner.io.buffer.size` are read at once. Each time a step comes for the GIL, after a read, a kernel or
-a write, the owner's thread may have to wait for it, so a step comes seldom: four megabytes, some four milliseconds."""
+a write, the owner's thread may have to wait for it, so a step comes seldom: eight megabytes, some milliseconds."""
 
 
 class CompactionStats(NamedTuple):
