@@ -59,7 +59,7 @@ def write_and_clean(folder: Path, name: str, case: Case) -> list[Cleaned]:
         clean = Clean(first_dirty, to_clean.first_uncleanable_offset, now_ms, case.config.delete_retention_ms)
         assert clean.end > first_dirty
         offset_map = OffsetMap(240_000, random.Random(number))
-        stats = run_inline(compact(scribe.log, to_clean, offset_map, now_ms, case.io_buffer_bytes))
+        stats = run_inline(compact(scribe.log, to_clean, offset_map, now_ms, case.io_buffer_bytes, buffers_per_step=1))
         assert stats.cleaner_point == clean.end
         first_dirty = clean.end
         after = scribe.directory
