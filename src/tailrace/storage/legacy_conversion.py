@@ -57,6 +57,7 @@ def rebuild_as_v2(
         timestamp_type=rules.timestamp_type,
         leader_epoch=leader_epoch,
         log_append_time_ms=now_ms,
+        level=rules.level,
     )
     for record in _checked_records(given, now_ms, rules):
         builder.append(record.timestamp, record.key, record.value)

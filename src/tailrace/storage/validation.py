@@ -29,6 +29,8 @@ class ValidationRules(NamedTuple):
     target_codec: int | None
     """None keeps the producer's."""
     max_message_bytes: int
+    level: int | None = None
+    """Of the target codec; None is the codec's own default."""
 
     @classmethod
     def of(cls, config: LogConfig) -> ValidationRules:
@@ -39,6 +41,7 @@ class ValidationRules(NamedTuple):
             require_key=config.compacts,
             target_codec=None if config.compression_type == "producer" else CODEC_NAMES.index(config.compression_type),
             max_message_bytes=config.max_message_bytes,
+            level=config.compression_level,
         )
 
     def timestamp_bounds(self, now_ms: int) -> tuple[int, int]:

@@ -80,7 +80,7 @@ def prepare_leader_set(
     base_offset, length, _, magic, crc, attributes, delta, base_time, stated_max, producer, epoch, sequence, count = (
         fields
     )
-    timestamp_type, before_max_ms, after_max_ms, require_key, target_codec, max_message_bytes = rules
+    timestamp_type, before_max_ms, after_max_ms, require_key, target_codec, max_message_bytes, _ = rules
     is_kept = target_codec is None or target_codec == attributes & CODEC_MASK
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD or not is_kept:
         return _prepare_any(view, first_offset, leader_epoch, now_ms, rules, origin)
@@ -254,7 +254,7 @@ def _repacked(whole: memoryview, header: BatchHeader, rules: ValidationRules) ->
     if header.codec:
         payload = decompress(header.codec, payload, rules.max_rebuild_bytes)
     if target:
-        payload = compress(target, payload)
+        payload = compress(target, payload, rules.level)
     repacked = bytearray(
         header._replace(
             length=HEADER_BYTES - LOG_OVERHEAD + len(payload), attributes=header.attributes & ~CODEC_MASK | target
