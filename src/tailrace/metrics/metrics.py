@@ -1,7 +1,11 @@
 """Where the parts of a broker offer their metrics and exporters find them.
 
-A part registers a source: a function that reads its gauges as they are now. Nothing is kept or computed between two
+A part registers a source: a function that reads its numbers as they are now. Nothing is kept or computed between two
 readings, so what nobody looks at costs nothing, and gauges come and go with what they measure.
+
+A reading may be cut into slices, with other work between two of them. So a source with many samples yields them one
+by one and goes through a copy (`list(…)`) of what may change meanwhile; one that works long without having a sample
+yields None now and then.
 
 Who may call: the thread that owns what the sources read.
 """
@@ -10,9 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from tailrace.metrics.count import Count
+from tailrace.metrics.distribution import Distribution
 from tailrace.metrics.gauge import Gauge
+from tailrace.metrics.row import Row
 
-Source = Callable[[], Iterable[Gauge]]
+Sample = Gauge | Count | Distribution | Row
+Source = Callable[[], Iterable[Sample | None]]
 
 
 class Metrics:
@@ -27,6 +35,14 @@ class Metrics:
         if source in self._sources:
             self._sources.remove(source)
 
-    def read(self) -> Iterator[Gauge]:
-        for source in list(self._sources):
-            yield from source()
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(self._sources)
+
+    def read(self) -> Iterator[Gauge | Count | Distribution]:
+        """All of it in one go, rows taken apart."""
+        for source in self.sources():
+            for sample in source():
+                if isinstance(sample, Row):
+                    yield from sample.samples()
+                elif sample is not None:
+                    yield sample
