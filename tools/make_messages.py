@@ -52,7 +52,8 @@ RECORD_MODULES = {
     ),
     "ledger": (
         "The metadata log's own affairs: blocks of producer ids, transactions of records",
-        "ProducerIdsRecord NoOpRecord BeginTransactionRecord EndTransactionRecord AbortTransactionRecord",
+        "ProducerIdsRecord NoOpRecord BeginTransactionRecord EndTransactionRecord AbortTransactionRecord "
+        "ZkMigrationStateRecord",
     ),
     "control": (
         "Values of the control records of a quorum's log and of its snapshots",

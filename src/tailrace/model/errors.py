@@ -10,6 +10,7 @@
     │   ├── InvalidRequestError       42  a request cannot be decoded: close the connection
     │   ├── CorruptIndexError         an index file contradicts itself or its log: rebuild it
     │   ├── CorruptSnapshotError      a producer snapshot fails its CRC: discard it
+    │   ├── CorruptMetadataError      a snapshot of the metadata, or the metadata log, cannot be read: do not start
     │   └── CorruptCheckpointError    a text checkpoint cannot be parsed
     ├── UnsupportedVersionError       35  an API, a version of it, or a field in that version does not exist
     ├── UnencodableMessageError       a message holds a value that its schema has no place for
@@ -23,6 +24,29 @@
     │   ├── InvalidTxnStateError      48
     │   ├── TransactionCoordinatorFencedError 52
     │   └── UnknownProducerIdError    59
+    ├── InconsistentMetadataError     a metadata record contradicts those before it: the log is not to be trusted
+    ├── UnknownServerError            the server cannot go on with a request, and no other code says why
+    ├── ClusterError                  what the controller refuses
+    │   ├── TopicAlreadyExistsError   36
+    │   ├── InvalidPartitionsError    37
+    │   ├── InvalidReplicationFactorError 38
+    │   ├── InvalidConfigError        40
+    │   ├── RefusedRequestError       42  well-formed, but asks for what makes no sense
+    │   ├── OperationNotAttemptedError 55  another part of the same request failed
+    │   ├── ReassignmentInProgressError 60
+    │   ├── TopicDeletionDisabledError 73
+    │   ├── StaleBrokerEpochError     77
+    │   ├── PreferredLeaderNotAvailableError 80
+    │   ├── EligibleLeadersNotAvailableError 83
+    │   ├── ElectionNotNeededError    84
+    │   ├── InvalidUpdateVersionError 95
+    │   ├── FeatureUpdateFailedError  96
+    │   ├── DuplicateBrokerRegistrationError 101
+    │   ├── BrokerIdNotRegisteredError 102
+    │   ├── InconsistentClusterIdError 104
+    │   ├── IneligibleReplicaError    107
+    │   ├── NewLeaderElectedError     108
+    │   └── InvalidRegistrationError  119
     ├── InconsistentTopicIdError      103
     ├── UnexpectedAppendOffsetError   a follower was given batches below its log end
     ├── SegmentOffsetOverflowError    an offset does not fit an int32 relative to its segment's base
@@ -37,6 +61,33 @@
     │   ├── ForeignLogDirError        the directory belongs to another cluster or node: do not start
     │   ├── DuplicateLogError         two directories hold the same partition: do not start
     │   └── NoLiveLogDirError         the last directory has failed: the broker must stop
+    ├── UnknownTopicOrPartitionError  3
+    ├── LeaderNotAvailableError       5
+    ├── NotLeaderOrFollowerError      6
+    ├── RequestTimedOutError          7
+    ├── ReplicaNotAvailableError      9
+    ├── CoordinatorLoadInProgressError 14
+    ├── CoordinatorNotAvailableError  15
+    ├── NotCoordinatorError           16
+    ├── InvalidTopicError             17
+    ├── NotEnoughReplicasError        19  nothing was written
+    ├── NotEnoughReplicasAfterAppendError 20  it was written, and may be lost with one broker
+    ├── InvalidRequiredAcksError      21
+    ├── TransactionalIdAuthorizationError 53
+    ├── NotControllerError            41
+    ├── InconsistentVoterSetError     94  the metadata log has other voters than this node: do not start
+    ├── PolicyViolationError          44
+    ├── InvalidTransactionTimeoutError 50
+    ├── FetchSessionIdNotFoundError   70
+    ├── InvalidFetchSessionEpochError 71
+    ├── FetchSessionTopicIdError      106
+    ├── ListenerNotFoundError         72
+    ├── FencedLeaderEpochError        74
+    ├── UnknownLeaderEpochError       75
+    ├── OffsetNotAvailableError       78
+    ├── UnknownTopicIdError           100
+    ├── MismatchedEndpointTypeError   114
+    ├── UnsupportedEndpointTypeError  115
     ├── SegmentGoneError              a reader lost the race against truncation or close: look up again
     └── StorageError                  56  the disk refused; carries the OSError
 
@@ -118,6 +169,10 @@ class CorruptSnapshotError(InvalidDataError):
     hint = "the snapshot is discarded and producer state is rebuilt from the log"
 
 
+class CorruptMetadataError(InvalidDataError):
+    hint = "restore the directory of the metadata log from a copy; a cluster without it has lost its topics"
+
+
 class CorruptCheckpointError(InvalidDataError):
     hint = "move the file away: without it the log is opened from what its other files say"
 
@@ -178,6 +233,121 @@ class TransactionCoordinatorFencedError(ProducerError):
 class UnknownProducerIdError(ProducerError):
     code = 59
     hint = "the producer's state has expired; ask for a new producer id"
+
+
+class InconsistentMetadataError(TailraceError):
+    hint = "the metadata log is damaged, or was written by a newer release; restore __cluster_metadata-0"
+
+
+class UnknownServerError(TailraceError):
+    code = -1
+    hint = "the server's log says more"
+
+
+class ClusterError(TailraceError):
+    pass
+
+
+class TopicAlreadyExistsError(ClusterError):
+    code = 36
+    hint = "choose another name, or use the topic that is there"
+
+
+class InvalidPartitionsError(ClusterError):
+    code = 37
+    hint = "partitions are 1 or more, and can only be added"
+
+
+class InvalidReplicationFactorError(ClusterError):
+    code = 38
+    hint = "ask for at most as many replicas as there are brokers"
+
+
+class InvalidConfigError(ClusterError):
+    code = 40
+    hint = "`tailrace config list` shows each key with the values it takes"
+
+
+class RefusedRequestError(ClusterError):
+    code = 42
+
+
+class OperationNotAttemptedError(ClusterError):
+    code = 55
+    hint = "mend what else failed and send the request again"
+
+
+class ReassignmentInProgressError(ClusterError):
+    code = 60
+    hint = "wait for the reassignment to end, or cancel it"
+
+
+class TopicDeletionDisabledError(ClusterError):
+    code = 73
+    hint = "set delete.topic.enable=true on the controller"
+
+
+class StaleBrokerEpochError(ClusterError):
+    code = 77
+    hint = "the broker has registered again since; it must go on with its new epoch"
+
+
+class PreferredLeaderNotAvailableError(ClusterError):
+    code = 80
+    retriable = True
+    hint = "start the preferred leader's broker and let it catch up"
+
+
+class EligibleLeadersNotAvailableError(ClusterError):
+    code = 83
+    retriable = True
+    hint = "start a broker that holds the partition"
+
+
+class ElectionNotNeededError(ClusterError):
+    code = 84
+    retriable = True
+    hint = "the leader is already the one that the election would choose"
+
+
+class InvalidUpdateVersionError(ClusterError):
+    code = 95
+    hint = "the partition has changed since; the leader waits for newer metadata"
+
+
+class FeatureUpdateFailedError(ClusterError):
+    code = 96
+    hint = "the features are as they were"
+
+
+class DuplicateBrokerRegistrationError(ClusterError):
+    code = 101
+    hint = "give this broker another node.id, or stop the one that has it"
+
+
+class BrokerIdNotRegisteredError(ClusterError):
+    code = 102
+    hint = "the broker must register before it does anything else"
+
+
+class InconsistentClusterIdError(ClusterError):
+    code = 104
+    hint = "the directory belongs to another cluster: check bootstrap addresses and log.dirs"
+
+
+class IneligibleReplicaError(ClusterError):
+    code = 107
+    hint = "the replica's broker is fenced, shutting down or restarted; the ISR stays as it is"
+
+
+class NewLeaderElectedError(ClusterError):
+    code = 108
+    hint = "the partition has a new leader; the old one waits for metadata"
+
+
+class InvalidRegistrationError(ClusterError):
+    code = 119
+    hint = "update the broker: its registration lacks what this cluster needs"
 
 
 class InconsistentTopicIdError(TailraceError):
@@ -245,6 +415,164 @@ class DuplicateLogError(LogDirError):
 
 class NoLiveLogDirError(LogDirError):
     hint = "check the disks and their mounts, then start again"
+
+
+class UnknownTopicOrPartitionError(TailraceError):
+    code = 3
+    retriable = True
+    hint = "create the topic, or wait until the brokers have heard of it"
+
+
+class LeaderNotAvailableError(TailraceError):
+    code = 5
+    retriable = True
+    hint = "an election or a new topic is on its way; ask for metadata again"
+
+
+class NotLeaderOrFollowerError(TailraceError):
+    code = 6
+    retriable = True
+    hint = "ask for metadata again and go to the leader it names"
+
+
+class TransactionalIdAuthorizationError(TailraceError):
+    code = 53
+    hint = "send transactional batches in requests that name the transactional id"
+
+
+class InvalidRequiredAcksError(TailraceError):
+    code = 21
+    hint = "acks is 0, 1 or all (-1)"
+
+
+class FetchSessionIdNotFoundError(TailraceError):
+    code = 70
+    retriable = True
+    hint = "begin a new fetch session"
+
+
+class InvalidFetchSessionEpochError(TailraceError):
+    code = 71
+    retriable = True
+    hint = "begin a new fetch session"
+
+
+class FetchSessionTopicIdError(TailraceError):
+    code = 106
+    retriable = True
+    hint = "begin a new fetch session, with topic ids in all requests of it or in none"
+
+
+class RequestTimedOutError(TailraceError):
+    code = 7
+    retriable = True
+    hint = "send it again, with a longer timeout where it was short"
+
+
+class ReplicaNotAvailableError(TailraceError):
+    code = 9
+    retriable = True
+    hint = "the broker has no replica of the partition; ask one that has"
+
+
+class CoordinatorLoadInProgressError(TailraceError):
+    code = 14
+    retriable = True
+    hint = "send it again in a moment"
+
+
+class CoordinatorNotAvailableError(TailraceError):
+    code = 15
+    retriable = True
+    hint = "look for the coordinator again in a moment"
+
+
+class NotCoordinatorError(TailraceError):
+    code = 16
+    retriable = True
+    hint = "look for the coordinator again and go there"
+
+
+class InvalidTopicError(TailraceError):
+    code = 17
+    hint = "a topic's name has 1 to 249 ASCII letters, digits, '.', '_' and '-'"
+
+    @property
+    def name(self) -> str:
+        return "INVALID_TOPIC_EXCEPTION"
+
+
+class NotEnoughReplicasError(TailraceError):
+    code = 19
+    retriable = True
+    hint = "send it again when more replicas are in sync, or lower min.insync.replicas"
+
+
+class NotEnoughReplicasAfterAppendError(TailraceError):
+    code = 20
+    retriable = True
+    hint = "the records are in the log; a producer without idempotence that sends them again writes them twice"
+
+
+class NotControllerError(TailraceError):
+    code = 41
+    retriable = True
+    hint = "ask for the controller again and go there"
+
+
+class InconsistentVoterSetError(TailraceError):
+    code = 94
+    hint = "check node.id and the directory; a metadata quorum of more than one voter cannot be joined yet"
+
+
+class PolicyViolationError(TailraceError):
+    code = 44
+    hint = "change the setting that forbids it, or do without"
+
+
+class InvalidTransactionTimeoutError(TailraceError):
+    code = 50
+    hint = "choose a timeout from 1 to transaction.max.timeout.ms"
+
+
+class ListenerNotFoundError(TailraceError):
+    code = 72
+    retriable = True
+    hint = "give every broker a listener of that name"
+
+
+class FencedLeaderEpochError(TailraceError):
+    code = 74
+    retriable = True
+    hint = "ask for metadata again: there is a newer leader"
+
+
+class UnknownLeaderEpochError(TailraceError):
+    code = 75
+    retriable = True
+    hint = "send it again in a moment: the broker has not heard of that leader yet"
+
+
+class OffsetNotAvailableError(TailraceError):
+    code = 78
+    retriable = True
+    hint = "send it again in a moment: the new leader does not know yet what is committed"
+
+
+class UnknownTopicIdError(TailraceError):
+    code = 100
+    retriable = True
+    hint = "ask for metadata again: the topic is new, or was deleted"
+
+
+class MismatchedEndpointTypeError(TailraceError):
+    code = 114
+    hint = "brokers and controllers have listeners of their own; ask at the other one"
+
+
+class UnsupportedEndpointTypeError(TailraceError):
+    code = 115
+    hint = "ask for brokers (1) or controllers (2)"
 
 
 class SegmentGoneError(TailraceError):

@@ -59,12 +59,12 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def decode_request(header: RequestHeader, frame: Buffer, position: int) -> Request:
-    """The request behind its header. Raises UnsupportedVersionError, or InvalidRequestError for everything else."""
+    """The request behind its header. Raises UnsupportedVersionError, or InvalidRequestError for everything else.
+
+    Bytes behind it are nobody's: librdkafka sends some behind Metadata v13, and Kafka does not mind.
+    """
     kind, version = api_of(header.request_api_key).request, header.request_api_version
-    request, end = decode_from(kind, version, memoryview(frame), position)
-    if end != len(frame):
-        raise _trailing(kind, version, len(frame) - end)
-    return request
+    return decode_from(kind, version, memoryview(frame), position)[0]
 
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None = None) -> list[Payload]:

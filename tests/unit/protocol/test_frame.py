@@ -59,7 +59,6 @@ def test_unknown_tags_of_a_header_are_skipped() -> None:
         (METADATA_V1[:9], InvalidRequestError),
         (METADATA_V1[:12], InvalidRequestError),
         (METADATA_V1[:-1], InvalidRequestError),
-        (METADATA_V1 + b"\0", InvalidRequestError),
         (b"\x00\x04" + METADATA_V1[2:], InvalidRequestError),  # LeaderAndIsr is no more
         (b"\xff\xff" + METADATA_V1[2:], InvalidRequestError),
         (METADATA_V1[:8] + b"\xff\xfe" + METADATA_V1[10:], InvalidRequestError),
@@ -71,6 +70,11 @@ def test_unknown_tags_of_a_header_are_skipped() -> None:
 def test_malformed_requests(frame: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         decoded(frame)
+
+
+def test_bytes_behind_a_request_are_ignored() -> None:
+    """librdkafka sends three zeros behind Metadata v13."""
+    assert decoded(METADATA_V1 + bytes(3)) == decoded(METADATA_V1)
 
 
 def test_the_header_of_an_unknown_version_of_api_versions_is_read() -> None:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from tailrace.protocol.message import Record
-from tailrace.protocol.schema import INT32, INT64, STRING, field
+from tailrace.protocol.schema import INT8, INT32, INT64, STRING, field
 
 
 class ProducerIdsRecord(Record, key=15, versions="0", flexible="0+"):
@@ -28,3 +28,7 @@ class EndTransactionRecord(Record, key=24, versions="0", flexible="0+"):
 
 class AbortTransactionRecord(Record, key=25, versions="0", flexible="0+"):
     reason: str | None = field(STRING, nullable="0+", default=None, tag=0)
+
+
+class ZkMigrationStateRecord(Record, key=21, versions="0", flexible="0+"):
+    zk_migration_state: int = field(INT8)

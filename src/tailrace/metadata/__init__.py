@@ -1,0 +1,1 @@
+"""The cluster's state as values, made by replaying the records of the metadata log."""
