@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from tailrace.env.clock import Clock
-from tailrace.env.files import Buffer, Entry, File, Files, Lock, Mapping, Mode, write_fully
+from tailrace.env.files import Buffer, Entry, File, Files, Lock, Mapping, Mode, Space, write_fully
 from tailrace.env.jobs import InlineJobs, Jobs
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Lock",
     "Mapping",
     "Mode",
+    "Space",
     "write_fully",
 ]
 

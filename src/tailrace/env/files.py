@@ -27,6 +27,13 @@ class Entry(NamedTuple):
     is_dir: bool
 
 
+class Space(NamedTuple):
+    """Of the disk that holds a directory; `usable_bytes` is what this process may still write."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Mapping(Protocol):
     """A read-only view of a file that sees later writes to it. Slices copy: a close can never fault a reader."""
 
@@ -115,6 +122,9 @@ class Files(Protocol):
 
     def canonical(self, path: str) -> str:
         """The one absolute path, without links, of something that exists."""
+
+    def space(self, path: str) -> Space:
+        """How large the disk that holds `path` is, and what is left of it."""
 
 
 def write_fully(file: File, parts: Sequence[Buffer], position: int) -> None:

@@ -20,8 +20,14 @@ class Jobs(Protocol):
         work: Callable[[], T],
         done: Callable[[T], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
-        """Start `work` soon. Without `failed`, an exception is raised on the owner's thread."""
+        """Start `work` soon. Without `failed`, an exception is raised on the owner's thread.
+
+        `can_wait` is for work that may come by the thousand, as when a topic has so many partitions: what is begun
+        later without it goes first.
+        """
 
     def later(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         """Run `action` on the owner's thread once `delay_ms` have passed."""
@@ -42,6 +48,8 @@ class InlineJobs:
         work: Callable[[], T],
         done: Callable[[T], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
         try:
             value = work()

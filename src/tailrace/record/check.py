@@ -2,7 +2,8 @@
 
 What is checked is told in `kernels.bytewise`; the header itself and its CRC are the validator's. A compressed batch is
 decompressed and checked in blocks of at most 1 MiB, so the size of what it holds costs no memory, and no more of it
-is decompressed than up to its first fault.
+is decompressed than up to its first fault. It ends at MAX_DECOMPRESSED_BYTES too: a batch of a megabyte can be thirty
+gigabytes inside, and neither readers nor the cleaner would take more.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tailrace.env.files import Buffer
-from tailrace.model.errors import CorruptMessageError, InvalidRecordError, InvalidTimestampError
+from tailrace.model.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+)
 from tailrace.record.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, BatchHeader
 from tailrace.record.compression import NONE, blocks
 from tailrace.record.kernels import FAULTS, TIMESTAMP_FAULT, BytewiseCheck, check_all, check_whole
+from tailrace.record.reader import MAX_DECOMPRESSED_BYTES
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -36,7 +43,8 @@ def check_batch(
     [earliest_ms, latest_ms].
 
     Raises InvalidRecordError or InvalidTimestampError for the first record that breaks a rule, CorruptMessageError when
-    the batch is not whole in the buffer or cannot be decompressed, UnsupportedCompressionError for an unknown codec.
+    the batch is not whole in the buffer or cannot be decompressed, UnsupportedCompressionError for an unknown codec,
+    MessageTooLargeError for one that holds too much.
     """
     attributes = header.attributes
     count = header.record_count
@@ -60,7 +68,13 @@ def check_batch(
             f"a batch of {header.size} bytes at position {position} is not whole in {len(buffer)} bytes"
         )
     check = RecordCheck(count, base_timestamp, same_timestamp, require_key, earliest_ms, latest_ms)
+    left_bytes = MAX_DECOMPRESSED_BYTES
     for block in blocks(codec, memoryview(buffer)[start:end]):
+        left_bytes -= len(block)
+        if left_bytes < 0:
+            raise MessageTooLargeError(
+                f"a batch of {header.size} bytes is more than {MAX_DECOMPRESSED_BYTES} when it is decompressed"
+            )
         check.feed(block)
     return check.finish()
 

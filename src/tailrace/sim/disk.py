@@ -43,7 +43,7 @@ import random
 from collections.abc import Callable
 
 from tailrace.env.clock import Clock
-from tailrace.env.files import Entry, Mode
+from tailrace.env.files import Entry, Mode, Space
 from tailrace.model.invariant import invariant
 from tailrace.sim.clock import SimClock
 from tailrace.sim.faults import CrashPoint, Faults, Op, Survival, os_error
@@ -53,6 +53,7 @@ from tailrace.sim.machine import Machine
 from tailrace.sim.names import Directory, Names
 
 _FIRST_FD = 1 << 30
+_LARGEST_DISK_BYTES = 2**63 - 1
 
 
 class SimDisk:
@@ -221,3 +222,11 @@ class SimDisk:
         self._machine.observe("stat", path)
         self._names.find(path)
         return "/" + "/".join(name for name in path.split("/") if name not in ("", "."))
+
+    def space(self, path: str) -> Space:
+        """Without a limit the disk is as large as a file can be."""
+        self._machine.observe("stat", path)
+        self._names.find(path)
+        limit = self.faults.capacity_bytes
+        total_bytes = _LARGEST_DISK_BYTES if limit is None else limit
+        return Space(total_bytes, max(total_bytes - self.allocated_bytes(), 0))

@@ -31,6 +31,8 @@ class SimJobs:
         work: Callable[[], T],
         done: Callable[[T], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
         def step() -> None:
             try:

@@ -112,7 +112,8 @@ class Appender:
                 arrival = Arrival(buffer, batches, first_offset, last_offset, max_timestamp, now_ms, origin, guard)
                 result = self._admit(arrival, group, results)
             except TailraceError as error:
-                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, error))
+                # Kept as a value, it must not keep the frames that it came through: they hold the records.
+                results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, error.with_traceback(None)))
                 continue
             except OSError as cause:
                 group.failure = self._log.failed("append", cause)

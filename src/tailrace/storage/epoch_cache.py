@@ -216,7 +216,8 @@ class LeaderEpochCache:
             self._start_flush(state)
 
     def _start_flush(self, state: _State) -> None:
-        self._jobs.run(f"flush {self._file.path}", partial(self._flush_in_background, state.number))
+        work = partial(self._flush_in_background, state.number)
+        self._jobs.run(f"flush {self._file.path}", work, can_wait=True)
 
     def _flush_in_background(self, number: int) -> None:
         # The directory may be gone, or the disk may fail: a flush that matters is repeated by sync_now, which says so.

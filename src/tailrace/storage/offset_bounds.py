@@ -46,6 +46,8 @@ class OffsetBounds:
     def check(self) -> None:
         """The promise of the module's first lines, whole; called wherever one of them moves."""
         start, stable, hw, end = self.log_start, self.last_stable, self.high_watermark.offset, self._local.end_offset
+        if start <= stable <= hw <= end and self.local_log_start >= start:
+            return  # the promise is spelled out only when it is broken: this runs for every append
         where = self._local.place.dir
         invariant(start <= stable <= hw <= end, f"{where}: log start {start} ≤ stable {stable} ≤ HW {hw} ≤ end {end}")
         invariant(self.local_log_start >= start, f"{where}: local start {self.local_log_start} < start {start}")
@@ -75,6 +77,14 @@ class OffsetBounds:
             return False
         self._set_high_watermark(new)
         return True
+
+    def commit_everything(self) -> None:
+        """The log has no other replica: whatever is in it is committed."""
+        end = self._local.end
+        if self._first_unstable is None:  # no transaction has anything to settle
+            self.high_watermark = end
+        else:
+            self._set_high_watermark(end)
 
     def follow_end(self) -> None:
         """Where the high watermark is at the log end, it is in the segment that ends the log."""

@@ -107,6 +107,6 @@ def unlink_later(place: SegmentPlace, paths: Sequence[str]) -> None:
         _log.error("%s: deleted producer snapshots stay until the next load: %s", place.dir, error)
 
     def start() -> None:
-        jobs.run("delete-file", unlink, failed=left)
+        jobs.run("delete-file", unlink, failed=left, can_wait=True)
 
     jobs.later("delete-file", place.config.file_delete_delay_ms, start)

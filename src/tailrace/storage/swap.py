@@ -128,7 +128,10 @@ def delete_later(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
             raise error
         _log.error("%s: files of removed segments stay until the next load: %s", place.dir, error)
 
-    jobs.later("delete-file", place.config.file_delete_delay_ms, lambda: jobs.run("delete-file", unlink, failed=left))
+    def start() -> None:
+        jobs.run("delete-file", unlink, failed=left, can_wait=True)
+
+    jobs.later("delete-file", place.config.file_delete_delay_ms, start)
 
 
 def retire(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:

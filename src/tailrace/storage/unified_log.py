@@ -56,6 +56,10 @@ def _nobody(error: StorageError) -> None:
     pass
 
 
+def _nothing() -> None:
+    pass
+
+
 class UnifiedLog:
     """Made by `loader.load`."""
 
@@ -84,6 +88,11 @@ class UnifiedLog:
         self._failure: StorageError | None = None
         self.on_failure: Callable[[StorageError], object] = _nobody
         """Who is told of every failed write, on the owner's thread."""
+        self.flush_awaited = 0
+        """Sets below it are acknowledged when `recovery_point` has passed them: `flush.messages` was reached."""
+        self._is_flushing_appends = False
+        self.on_flush_ended: Callable[[], object] = _nothing
+        """Who is told that a flush which sets wait for has ended, well or with a `failure`."""
         self.config = local.place.config
         self.use_config(self.config)
         self.topic_id = topic_id
@@ -174,10 +183,15 @@ class UnifiedLog:
         """Validate each set, give it offsets, write all with as few writes as possible; one result for each set.
 
         A set may be patched in place. See `appender` for what holds when one is refused or a write fails. With
-        `flush.messages` reached, a flush was started: acknowledge when `recovery_point` has passed the set.
+        `flush.messages` reached, a flush was started: see `flush_awaited` for when to acknowledge.
         """
         self._check_writable()
         return self._appender.append_as_leader(sets, leader_epoch, origin, guard, self._rules, self._env.clock.now_ms())
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """A leader's epoch begins at the log end, on disk before anything is written in it."""
+        self._check_writable()
+        self._do("note a leader epoch", lambda: self.epochs.assign(leader_epoch, self.local.end_offset))
 
     def append_as_follower(self, records: Buffer) -> AppendResult:
         """Take the leader's batches with the offsets they have.
@@ -213,7 +227,22 @@ class UnifiedLog:
         local = self.local
         self.bounds.follow_end()
         if local.end_offset - local.recovery_point >= self.config.flush_messages:
-            self.flush()
+            self.flush_awaited = local.end_offset
+            if not self._is_flushing_appends:
+                self._flush_appends()
+
+    def _flush_appends(self) -> None:
+        """One flush at a time; what is written meanwhile shares the next one."""
+        covered, truncations = self.flush_awaited, self.local.truncations
+        self._is_flushing_appends = True
+
+        def ended() -> None:
+            self._is_flushing_appends = False
+            if self.flush_awaited > covered or self.local.truncations != truncations:
+                self._flush_appends()
+            self.on_flush_ended()
+
+        self.flush(covered, ended)
 
     def failed(self, doing: str, cause: OSError) -> StorageError:
         """The error to answer with. Only a full disk, cleanly undone, leaves the log writable."""
@@ -267,7 +296,7 @@ class UnifiedLog:
             raise OffsetOutOfRangeError(f"offset {offset} is below the start {self.bounds.log_start} of {self.dir}")
         settled = self._truncations_settled
         try:
-            found = self.local.read(offset, max_bytes, self._bound(isolation), min_one_message)
+            found = self.local.read(offset, max_bytes, self.bound(isolation), min_one_message)
             if isolation is Isolation.TXN_COMMITTED:
                 found = found._replace(aborted=self.local.aborted_in(found))
         except OSError as cause:
@@ -276,7 +305,8 @@ class UnifiedLog:
             raise SegmentGoneError(f"{self.dir} was truncated while offset {offset} was looked up")
         return found
 
-    def _bound(self, isolation: Isolation) -> LogOffsetMetadata:
+    def bound(self, isolation: Isolation) -> LogOffsetMetadata:
+        """How far a reader may see, with its position."""
         if isolation is Isolation.LOG_END:
             return self.local.end
         high_watermark = self.high_watermark_metadata()
@@ -375,6 +405,7 @@ class UnifiedLog:
         error = self.failed(doing, cause)
         if is_fatal:
             self._failure = self._failure or error
+            self.on_flush_ended()
 
     # Deleting and truncating
 
@@ -437,6 +468,7 @@ class UnifiedLog:
         """After a cut: rebuild producers up to the new end, and bring the high watermark under it."""
         self._appender.forget_unfinished()
         self._flusher.forget_captured()
+        self.flush_awaited = min(self.flush_awaited, end)
         producer_replay.rebuild(
             self.producers,
             self.local.segments,

@@ -281,3 +281,12 @@ def test_real_env() -> None:
     first = env.clock.monotonic_ms()
     assert env.clock.monotonic_ms() >= first
     assert repr(RealFile(-1, "/x")) == "RealFile('/x', fd=-1)"
+
+
+def test_space_of_a_disk(files: RealFiles, tmp_path: Path) -> None:
+    disk = os.statvfs(tmp_path)
+    space = files.space(str(tmp_path))
+    assert space.total_bytes == disk.f_frsize * disk.f_blocks
+    assert 0 <= space.usable_bytes <= space.total_bytes
+    with refused(errno.ENOENT):
+        files.space(str(tmp_path / "gone"))

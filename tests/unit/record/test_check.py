@@ -14,6 +14,7 @@ from tailrace.model.errors import (
     InvalidDataError,
     InvalidRecordError,
     InvalidTimestampError,
+    MessageTooLargeError,
     UnsupportedCompressionError,
 )
 from tailrace.record.batch import BatchHeader
@@ -143,6 +144,17 @@ def test_a_decompression_bomb_costs_no_memory(codec: int) -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_what_a_batch_holds_has_a_limit(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = record(0, value=bytes(5000))
+    data, header = batch(payload, 1, codec)
+    monkeypatch.setattr("tailrace.record.check.MAX_DECOMPRESSED_BYTES", len(payload))
+    assert check(data, header) == (1000, 0)
+    monkeypatch.setattr("tailrace.record.check.MAX_DECOMPRESSED_BYTES", len(payload) - 1)
+    with pytest.raises(MessageTooLargeError, match=f"a batch of {len(data)} bytes"):
+        check(data, header)
 
 
 @given(data=st.data())

@@ -352,6 +352,18 @@ def cycle(seed: int) -> None:
     assert len(disk.clone(1).list("/")) <= 1
 
 
+def test_space_is_what_the_limit_leaves(disk: SimDisk) -> None:
+    disk.faults.capacity_bytes = 10 * PAGE
+    disk.open("/f", Mode.CREATE).write_at([b"x" * (PAGE + 1)], 0)
+    assert disk.space("/") == (10 * PAGE, 8 * PAGE)
+    disk.faults.capacity_bytes = PAGE
+    assert disk.space("/") == (PAGE, 0)
+    disk.faults.capacity_bytes = None
+    assert disk.space("/").usable_bytes > 2**60
+    with pytest.raises(FileNotFoundError):
+        disk.space("/gone")
+
+
 def test_thousands_of_crashes_a_minute() -> None:
     """Aims at 2 ms of processor time; the limit leaves room for slow machines and instrumented runs."""
     start = time.process_time()

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tailrace.env.files import Buffer, Entry, Mapping, Mode
+from tailrace.env.files import Buffer, Entry, Mapping, Mode, Space
 
 _ALWAYS: Final = os.O_CLOEXEC | os.O_NONBLOCK  # the latter so that a FIFO is opened, and refused, without a wait
 _FLAGS: Final = {
@@ -228,3 +228,7 @@ class RealFiles:
 
     def canonical(self, path: str) -> str:
         return os.path.realpath(path, strict=True)
+
+    def space(self, path: str) -> Space:
+        disk = os.statvfs(path)
+        return Space(disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail)

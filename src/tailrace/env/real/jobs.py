@@ -31,7 +31,10 @@ class ThreadJobs:
         self._clock = clock
         self._workers = workers
         self._threads: list[threading.Thread] = []
-        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        # A token for each step that waits, whichever of the two it is in; False ends the thread that gets it.
+        self._tokens: SimpleQueue[bool] = SimpleQueue()
+        self._pressing: deque[Callable[[], None]] = deque()
+        self._patient: deque[Callable[[], None]] = deque()
         self._wake = wake
         self._changed = threading.Condition()
         self._finished: deque[Callable[[], None]] = deque()
@@ -44,6 +47,8 @@ class ThreadJobs:
         work: Callable[[], T],
         done: Callable[[T], None] | None = None,
         failed: Callable[[Exception], None] | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
         def step() -> None:
             threading.current_thread().name = name
@@ -55,7 +60,8 @@ class ThreadJobs:
                 if done is not None:
                     self._finish(lambda: done(value))
 
-        self._waiting.put(step)
+        (self._patient if can_wait else self._pressing).append(step)
+        self._tokens.put(True)
         if len(self._threads) < self._workers:
             self._begin_thread()
 
@@ -67,7 +73,11 @@ class ThreadJobs:
                 thread.start()
 
     def _work(self) -> None:
-        while (step := self._waiting.get()) is not None:
+        while self._tokens.get():
+            try:
+                step = self._pressing.popleft()
+            except IndexError:
+                step = self._patient.popleft()
             step()
 
     def later(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
@@ -88,16 +98,20 @@ class ThreadJobs:
     @property
     def due_ms(self) -> int | None:
         """The monotonic time of the next delayed action."""
-        with self._changed:
-            return self._later[0][0] if self._later else None
+        # No lock: only the owner takes from the heap, and who looks a moment too early is woken by `later`.
+        later = self._later
+        return later[0][0] if later else None
 
     def step(self) -> None:
         """Run the completions that are there and the actions that are due. What one raises, passes through."""
         for _ in range(len(self._finished)):
             self._finished.popleft()()
+        if not self._later:
+            return
         now_ms = self._clock.monotonic_ms()
-        while (action := self._take_due(now_ms)) is not None:
-            action()
+        if self._later[0][0] <= now_ms:
+            while (action := self._take_due(now_ms)) is not None:
+                action()
 
     def _take_due(self, now_ms: int) -> Callable[[], None] | None:
         with self._changed:
@@ -124,9 +138,9 @@ class ThreadJobs:
         """Wait for the work that was begun; completions and actions that are left are never run."""
         with suppress(Empty):
             while True:
-                self._waiting.get_nowait()
+                self._tokens.get_nowait()
         for _ in self._threads:
-            self._waiting.put(None)
+            self._tokens.put(False)
         for thread in self._threads:
             thread.join()
         with self._changed:

@@ -24,6 +24,7 @@ MAX_NAME_BYTES: Final = 255
 REMOTE_INDEX_CACHE: Final = "remote-log-index-cache"
 METADATA_TOPIC: Final = "__cluster_metadata"
 
+_ID_DIGITS: Final = 32
 _SUFFIXED: Final = re.compile(r"(\S+)\.\S+(-delete|-stray|-future)")
 
 
@@ -56,12 +57,17 @@ def is_ours(name: str) -> bool:
     return name == REMOTE_INDEX_CACHE or name.rpartition("-")[0] == METADATA_TOPIC
 
 
+def is_movable(partition: TopicPartition) -> bool:
+    """Whether a future log of it can have a name: the longest topic names leave no room for one."""
+    return len(f"{partition}.{'0' * _ID_DIGITS}{Role.FUTURE.value}") <= MAX_NAME_BYTES
+
+
 def name_for(partition: TopicPartition, role: Role, dice: random.Random) -> str:
     """A new name. InvalidDataError where the topic's name is too long to be moved."""
     name = partition_dir_name(partition)
     if role is Role.CURRENT:
         return name
-    ending = f"-{partition.partition}.{dice.getrandbits(128):032x}{role.value}"
+    ending = f"-{partition.partition}.{dice.getrandbits(128):0{_ID_DIGITS}x}{role.value}"
     room = MAX_NAME_BYTES - len(ending)
     if len(partition.topic) > room and role is Role.FUTURE:
         raise InvalidDataError(f"the directory of a moving {partition} would have a name of more than 255 bytes")

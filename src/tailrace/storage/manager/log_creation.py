@@ -12,6 +12,7 @@ job.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class LogCreation:
         self._deletion = deletion
         self._stopped: Callable[[], None] | None = None
         self._making: dict[tuple[TopicPartition, Role], _Making] = {}
+        self._making_in: Counter[str] = Counter()
+        """How many are being made in each directory."""
 
     def create(
         self,
@@ -97,13 +100,11 @@ class LogCreation:
         if not chosen.is_live:
             raise LogDirUnavailableError(f"{chosen.path} is offline: {partition} cannot be made there")
         making = self._making[partition, role] = _Making(chosen, topic_id)
+        self._making_in[chosen.path] += 1
         return making
 
     def _counts(self) -> dict[str, int]:
-        counts = {each.path: self._store.count_in(each) for each in self._store.directories}
-        for making in self._making.values():
-            counts[making.directory.path] += 1
-        return counts
+        return {each.path: self._store.count_in(each) + self._making_in[each.path] for each in self._store.directories}
 
     def _start(self, partition: TopicPartition, role: Role, making: _Making) -> None:
         store, directory = self._store, making.directory
@@ -147,7 +148,7 @@ class LogCreation:
                 store.report(directory, error)
             self._end(partition, role, error)
 
-        store.env.jobs.run("create-log", work, partial(self._made, partition, role, making), fail)
+        store.env.jobs.run("create-log", work, partial(self._made, partition, role, making), fail, can_wait=True)
 
     def _forgetting(self, directory: LogDirectory, partition: TopicPartition) -> Callable[[], None] | None:
         checkpoints = directory.checkpoints
@@ -170,7 +171,9 @@ class LogCreation:
             self._end(partition, role, log)
 
     def _end(self, partition: TopicPartition, role: Role, outcome: UnifiedLog | TailraceError) -> None:
-        for done, failed in self._making.pop((partition, role)).waiting:
+        making = self._making.pop((partition, role))
+        self._making_in[making.directory.path] -= 1
+        for done, failed in making.waiting:
             if isinstance(outcome, TailraceError):
                 failed(outcome)
             else:

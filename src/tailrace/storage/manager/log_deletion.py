@@ -165,6 +165,7 @@ class LogDeletion:
             f"remove {doomed.path}",
             partial(self.remove_tree, doomed.directory.path, doomed.path),
             partial(_log.info, "%s is removed", doomed.path),
+            can_wait=True,
         )
 
     def remove_tree(self, parent: str, path: str) -> None:

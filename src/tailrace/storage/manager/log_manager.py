@@ -91,11 +91,17 @@ class LogManager:
         self._mover = LogMover(self, self._store, self._move, self.move_throttle.wait_ms, moves_at_a_time)
         if metrics is not None:
             metrics.add(self.gauges)
+        self._is_open = False
         self.is_started = False
         """Every log is open and the background tasks are on their way."""
         self.is_closed = False
 
     # Start and end
+
+    def open(self) -> None:
+        """Validate, lock and identify the directories, now; before this, other files in them must not be touched."""
+        self._store.directories.open()
+        self._is_open = True
 
     def start(
         self,
@@ -104,7 +110,7 @@ class LogManager:
         is_stray: IsStray = _never,
         is_wanted: IsWanted = _always,
     ) -> None:
-        """Open the directories, now, and every log in them, as jobs; `started` is called when all of it is done.
+        """Open the directories, unless that is done, and every log in them, as jobs; `started` when all is done.
 
         A mistake in the configuration, and the last directory's failing, raise a LogDirError, here or where the
         completions of jobs are run; a single failing directory goes offline.
@@ -115,7 +121,8 @@ class LogManager:
         invariant(self._loading is None, "a log manager is started once")
         for topic, config in (topic_configs or {}).items():
             self._store.set_config(topic, config)
-        self._store.directories.open()
+        if not self._is_open:
+            self.open()
         self._loading = LogLoading(self._store, self._deletion, self._threads, is_stray, is_wanted)
         try:
             self._loading.start(partial(self._loaded, started, goes_on_with_moves=is_wanted is _always))
@@ -163,6 +170,8 @@ class LogManager:
             closing.start(end)
 
         if self._loading is None:
+            if self._is_open:
+                self._store.directories.unlock()
             end()
         else:
             self._loading.stop(partial(self._creation.stop, close))
@@ -312,13 +321,22 @@ class LogManager:
 
     def update_config(self, topic: str, config: LogConfig | None) -> None:
         """The topic's settings, from now on; None: the defaults. Open logs take them at once, others when they open."""
-        self._store.set_config(topic, config)
-        self._apply_configs(lambda partition: partition.topic == topic)
+        self.update_configs({topic: config})
+
+    def update_configs(self, configs: Mapping[str, LogConfig | None]) -> None:
+        """Of several topics, in one pass over the logs."""
+        for topic, config in configs.items():
+            self._store.set_config(topic, config)
+        self._apply_configs(lambda partition: partition.topic in configs)
 
     def update_default_config(self, config: LogConfig) -> None:
         """For topics without settings of their own."""
         self._store.default_config = config
         self._apply_configs(lambda partition: True)
+
+    def update_producer_expiration(self, expiration_ms: int) -> None:
+        """After how long an idle producer is forgotten, in every log."""
+        self._store.use_producer_expiration(expiration_ms)
 
     def _apply_configs(self, concerns: Callable[[TopicPartition], bool]) -> None:
         for role in (Role.CURRENT, Role.FUTURE):
@@ -340,6 +358,17 @@ class LogManager:
     def when_offline(self, tell: Callable[[LogDirectory, list[TopicPartition]], None]) -> None:
         """`tell` is called with a directory that has failed and the partitions that went with it."""
         self._store.on_offline = tell
+
+    def when_replaced(self, tell: Callable[[TopicPartition, UnifiedLog], None]) -> None:
+        """`tell` is called with the new log of a partition that has moved to another directory."""
+        self._store.on_replaced = tell
+
+    def checkpoint_high_watermarks(
+        self, directory: LogDirectory, offsets: Mapping[TopicPartition, int], ended: Callable[[], None]
+    ) -> None:
+        """Make them durable, as a job; `ended` in any case. Whoever knows the high watermarks gives all of them."""
+        write = directory.checkpoints.replication.prepare(offsets)
+        self._store.write_in_background(directory, "checkpoint high watermarks", write, ended, lambda error: ended())
 
     def increment_log_start(
         self, partition: TopicPartition, offset: int, done: Callable[[], None], failed: Callable[[StorageError], None]
@@ -449,6 +478,12 @@ class LogManager:
         for log in self._store.all_logs():
             if now_ms >= log.flush_due_ms():
                 log.flush()
+
+    def forget_idle_producers(self) -> None:
+        """Those that have expired, in every log; their sequence numbers are not needed to find duplicates any more."""
+        now_ms = self._store.env.clock.now_ms()
+        for log in self._store.all_logs():
+            log.producers.remove_expired(now_ms)
 
     def checkpoint_recovery_points(self) -> None:
         for directory in self._store.directories.live:

@@ -94,6 +94,7 @@ class LogMove:
         store.remove(partition, Role.CURRENT)
         self._take_over(partition, target)
         current.abandon()
+        store.on_replaced(partition, future)
         self._deletion.enqueue(source, doomed)
         store.cleaning.moved(partition, source.path, target.path)
         store.write_in_background(source, "checkpoint", store.prepare_checkpoints(source))

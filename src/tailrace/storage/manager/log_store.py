@@ -55,6 +55,7 @@ class LogStore:
         self.default_config = config.topic_defaults
         self.cleaning: Cleaning = NoCleaning()
         self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = _nobody
+        self.on_replaced: Callable[[TopicPartition, UnifiedLog], None] = _no_one
         self._warm = warm
         self._options = options
         self._topic_configs: dict[str, LogConfig] = {}
@@ -99,6 +100,7 @@ class LogStore:
         config = self.config_of(partition.topic)
         if log.config != config:
             log.use_config(config)
+        log.producers.producer_expiration_ms = self._options.producer_expiration_ms
 
     def remove(self, partition: TopicPartition, role: Role) -> UnifiedLog:
         """The log takes part no more; what becomes of it is the caller's."""
@@ -121,6 +123,11 @@ class LogStore:
             self._topic_configs.pop(topic, None)
         else:
             self._topic_configs[topic] = config
+
+    def use_producer_expiration(self, expiration_ms: int) -> None:
+        self._options = replace(self._options, producer_expiration_ms=expiration_ms)
+        for log in self.all_logs():
+            log.producers.producer_expiration_ms = expiration_ms
 
     # Checkpoints
 
@@ -154,6 +161,8 @@ class LogStore:
         write: Callable[[], None],
         done: Callable[[], None] | None = None,
         failed: Callable[[StorageError], None] | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
         """Run `write` as a job; an error of the disk is reported, and given to `failed`."""
 
@@ -168,7 +177,7 @@ class LogStore:
             if failed is not None:
                 failed(error)
 
-        self.env.jobs.run(doing, write, finish, fail)
+        self.env.jobs.run(doing, write, finish, fail, can_wait=can_wait)
 
     def write_now(self, directory: LogDirectory, doing: str, write: Callable[[], None]) -> None:
         """Run `write` and wait for it. StorageError, reported, when the disk refuses."""
@@ -216,4 +225,8 @@ def ignore_failure(error: StorageError) -> None:
 
 
 def _nobody(directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+    pass
+
+
+def _no_one(partition: TopicPartition, log: UnifiedLog) -> None:
     pass
