@@ -274,7 +274,7 @@ class UnifiedLog:
 
     def _check_writable(self) -> None:
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)  # else each raise would add to one that lives as long as the log
         if self._unwritten_topic_id is not None:
             self._do("write the topic id", self._write_topic_id)
 

@@ -1,0 +1,111 @@
+"""Topics that come into being because a client asked about them (`auto.create.topics.enable`).
+
+Whoever asks is answered when the topic is there, with its logs where this broker leads it. (Kafka says that there is
+no such topic, and has the client come again.) One creation of a topic is under way at a time, however many ask.
+
+Who may call. Handlers, on the node's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tailrace.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from tailrace.protocol.message import Response
+from tailrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.node import Node
+    from tailrace.config.server import ServerConfig
+
+_log = logging.getLogger(__name__)
+
+_VERSION: Final = 7
+
+
+class AutoTopicCreation:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._under_way: dict[str, list[_Asked]] = {}
+
+    def create(self, names: Iterable[str], done: Callable[[], None]) -> None:
+        """Have the controller make them, each once; `done` when it has said of all of them what became of it.
+
+        The names must be legal.
+        """
+        asked = _Asked(set(names), done)
+        new = [name for name in asked.missing if name not in self._under_way]
+        for name in asked.missing:
+            self._under_way.setdefault(name, []).append(asked)
+        if not new:
+            return
+        config = self._node.config
+        request = CreateTopicsRequest(
+            topics=[creatable_topic(name, config) for name in new], timeout_ms=config.request_timeout_ms
+        )
+        self._node.controller.send(request, _VERSION, partial(self._answered, new))
+
+    def _answered(self, names: list[str], response: Response) -> None:
+        if isinstance(response, CreateTopicsResponse):
+            for result in response.topics:
+                if result.error_code:
+                    _log.info("topic %s was not created on first use: %s", result.name, result.error_message)
+        self._node.replicas.when_made(partial(self._made, names))
+
+    def _made(self, names: list[str]) -> None:
+        for name in names:
+            for asked in self._under_way.pop(name):
+                asked.missing.discard(name)
+                if not asked.missing:
+                    asked.done()
+
+
+class _Asked(NamedTuple):
+    missing: set[str]
+    done: Callable[[], None]
+
+
+def creatable_topic(name: str, config: ServerConfig) -> CreatableTopic:
+    """With the broker's defaults; the topics of coordinators have settings of their own."""
+    partitions, replicas, overrides = config.num_partitions, config.default_replication_factor, {}
+    if name == CONSUMER_OFFSETS:
+        partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+        overrides = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+    elif name == TRANSACTION_STATE:
+        partitions = config.transaction_state_log_num_partitions
+        replicas = config.transaction_state_log_replication_factor
+        overrides = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        }
+    elif name == SHARE_GROUP_STATE:
+        partitions = config.share_coordinator_state_topic_num_partitions
+        replicas = config.share_coordinator_state_topic_replication_factor
+        overrides = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+        }
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in overrides.items()],
+    )

@@ -1,0 +1,48 @@
+"""Who sends a request, and how it came: everything a handler may know of the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tailrace.protocol.schema import Payload
+
+
+class Slot:
+    """The place of one answer among those of its connection. `parts` is None while it is awaited."""
+
+    __slots__ = ("parts", "when_dropped")
+
+    def __init__(self) -> None:
+        self.parts: list[Payload] | None = None
+        self.when_dropped: Callable[[], None] | None = None
+        """Called when the connection ends first."""
+
+
+class RequestContext:
+    """`listener` is the name of the one that the client connected to; `now_ms` is the wall clock at arrival."""
+
+    __slots__ = ("client_id", "is_controller_listener", "listener", "now_ms", "peer_host", "slot", "version")
+
+    def __init__(
+        self,
+        version: int,
+        client_id: str,
+        listener: str,
+        peer_host: str,
+        now_ms: int,
+        *,
+        is_controller_listener: bool = False,
+        slot: Slot | None = None,
+    ) -> None:
+        self.version = version
+        self.client_id = client_id
+        self.listener = listener
+        self.peer_host = peer_host
+        self.now_ms = now_ms
+        self.is_controller_listener = is_controller_listener
+        self.slot = slot
+
+    def when_dropped(self, action: Callable[[], None]) -> None:
+        """`action` is called if the client goes away before it is answered."""
+        if self.slot is not None:
+            self.slot.when_dropped = action

@@ -1,0 +1,110 @@
+"""Which APIs a listener serves, and who handles them: one table for dispatch and for ApiVersions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.model.errors import InvalidRequestError, UnsupportedVersionError
+from tailrace.protocol.apis import API_VERSIONS, APIS
+from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from tailrace.broker.context import RequestContext
+    from tailrace.broker.node import Node
+
+Reply = Callable[[Any], None]
+Handler = Callable[["Node", "RequestContext", Any, Reply], None]
+
+PRODUCE: Final = 0
+_OLDEST_LISTED_PRODUCE: Final = 0  # librdkafka wants to see versions that nobody serves any more
+
+# Module of `tailrace.broker.handlers` by api key. Produce is not handled one by one, but in runs.
+BROKER_HANDLERS: Final = {
+    0: "",
+    1: "fetch",
+    2: "list_offsets",
+    3: "metadata",
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    21: "delete_records",
+    22: "init_producer_id",
+    23: "offset_for_leader_epoch",
+    32: "describe_configs",
+    33: "alter_configs",
+    34: "alter_replica_log_dirs",
+    35: "describe_log_dirs",
+    37: "create_partitions",
+    43: "elect_leaders",
+    44: "incremental_alter_configs",
+    55: "describe_quorum",
+    57: "update_features",
+    60: "describe_cluster",
+    61: "describe_producers",
+    64: "unregister_broker",
+    74: "list_config_resources",
+    75: "describe_topic_partitions",
+}
+CONTROLLER_HANDLERS: Final = {
+    18: "api_versions",
+    19: "create_topics",
+    20: "delete_topics",
+    32: "describe_configs",
+    33: "alter_configs",
+    37: "create_partitions",
+    43: "elect_leaders",
+    44: "incremental_alter_configs",
+    55: "describe_quorum",
+    57: "update_features",
+    60: "describe_cluster",
+    62: "broker_registration",
+    63: "broker_heartbeat",
+    64: "unregister_broker",
+    67: "allocate_producer_ids",
+}
+
+
+class Dispatch:
+    """Of one kind of listener. Handlers are imported when first used: a start waits for none of them."""
+
+    def __init__(self, *, is_controller: bool) -> None:
+        self.is_controller = is_controller
+        self._modules = CONTROLLER_HANDLERS if is_controller else BROKER_HANDLERS
+        self._handlers: dict[int, Handler] = {}
+
+    def serves(self, key: int) -> bool:
+        return key in self._modules
+
+    def handler(self, key: int, version: int) -> Handler | None:
+        """None for ApiVersions in a version that does not exist. Otherwise what cannot be handled is an error."""
+        if key not in self._modules:
+            raise InvalidRequestError(f"api key {key} is not served on this listener")
+        api = APIS[key]
+        if not api.first_version <= version <= api.last_stable_version:
+            if key == API_VERSIONS:
+                return None
+            raise UnsupportedVersionError(
+                f"{api.name} has versions {api.first_version} to {api.last_stable_version}, not {version}"
+            )
+        found = self._handlers.get(key)
+        if found is None:
+            module = import_module(f"tailrace.broker.handlers.{self._modules[key]}")
+            found = self._handlers[key] = module.handle
+        return found
+
+    def rows(self) -> list[ApiVersion]:
+        """What ApiVersions lists."""
+        rows = []
+        for key in sorted(self._modules):
+            api = APIS[key]
+            first = _OLDEST_LISTED_PRODUCE if key == PRODUCE else api.first_version
+            rows.append(ApiVersion(api_key=key, min_version=first, max_version=api.last_stable_version))
+        return rows
+
+    def unknown_api_versions(self) -> ApiVersionsResponse:
+        """The answer to a version from the future: in version 0, with the versions to try instead."""
+        api = APIS[API_VERSIONS]
+        row = ApiVersion(api_key=api.key, min_version=api.first_version, max_version=api.last_stable_version)
+        return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=[row])

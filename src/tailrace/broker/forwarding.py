@@ -1,0 +1,35 @@
+"""Requests that only the controller can decide.
+
+On a broker listener they are passed on to the active controller, wherever it is. On a controller listener the sender
+means this very controller: one that is not active says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tailrace.broker.context import RequestContext
+from tailrace.model.errors import NotControllerError
+from tailrace.protocol.message import Request
+
+if TYPE_CHECKING:
+    from tailrace.broker.node import Node
+
+
+def to_controller(node: Node, context: RequestContext, request: Request, reply: Callable[[Any], None]) -> None:
+    """The controller's answer has the type that belongs to the request."""
+    if not context.is_controller_listener:
+        node.controller.send(request, context.version, reply)
+    elif node.local_controller is None:
+        raise NotControllerError(f"node {node.node_id} is no controller")
+    else:
+        node.local_controller.handle(request, context.version, context, reply)
+
+
+def to_controller_and_logs(node: Node, context: RequestContext, request: Request, reply: Callable[[Any], None]) -> None:
+    """The same for requests that make partitions: the answer waits for the logs of those that this broker leads.
+
+    Kafka answers before, and who then writes at once is told to come again.
+    """
+    to_controller(node, context, request, lambda response: node.replicas.when_made(lambda: reply(response)))

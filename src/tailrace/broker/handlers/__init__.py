@@ -1,0 +1,1 @@
+"""One module an API, each with `handle(node, context, request, reply)`; `broker/dispatch.py` finds them by name."""

@@ -1,0 +1,459 @@
+"""The produce requests of one read of a connection, appended together: one write for each log they go to.
+
+The records are views of the receive buffer. They are checked, patched and written before `finish` returns; nothing
+holds on to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
+
+from tailrace.broker.produce_rules import refusal
+from tailrace.broker.purgatory import Operation, Watched
+from tailrace.model.errors import (
+    InvalidDataError,
+    InvalidRequestError,
+    InvalidRequiredAcksError,
+    RequestTimedOutError,
+    TailraceError,
+)
+from tailrace.protocol.apis import APIS
+from tailrace.protocol.frame import decode_request, decode_request_header, encode_response
+from tailrace.protocol.headers import RequestHeader
+from tailrace.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tailrace.protocol.produce_shape import ProduceShape
+from tailrace.storage.append import AppendResult
+
+if TYPE_CHECKING:
+    from tailrace.broker.channel import Channel
+    from tailrace.broker.context import Slot
+    from tailrace.replication.partition import Partition
+
+PRODUCE: Final = 0
+NO_ANSWER: Final = 0
+_ACKS: Final = (-1, 0, 1)
+_ANSWERED: Final = (-1, 1)
+_TOPIC_ID_FROM: Final = 13
+_NOT_LEADER: Final = 6
+_LEADER_FROM: Final = 10
+_FIRST_VERSION, _LAST_VERSION = APIS[0].first_version, APIS[0].last_version
+
+
+class Share:
+    """One partition's part of a request, and what has become of it."""
+
+    __slots__ = ("error", "index", "partition", "records", "result", "topic_place")
+
+    def __init__(self, topic_place: int, index: int, records: memoryview | None) -> None:
+        self.topic_place = topic_place
+        self.index = index
+        self.records = records
+        self.partition: Partition | None = None
+        self.result: AppendResult | None = None
+        self.error: TailraceError | None = None
+
+
+class Produce:
+    """One request. `shape` where it is like others of its connection, else the names and ids of its `topics`: the
+    request itself would hold on to its buffer, which belongs to others as soon as everything is appended."""
+
+    __slots__ = ("acks", "correlation_id", "has_transaction", "header", "shape", "shares", "timeout_ms", "topics")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        acks: int,
+        timeout_ms: int,
+        shares: list[Share],
+        header: RequestHeader,
+        shape: ProduceShape | None = None,
+        topics: Sequence[tuple[str, bytes]] = (),
+        has_transaction: bool = False,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.shares = shares
+        self.header = header
+        self.shape = shape
+        self.topics = topics
+        self.has_transaction = has_transaction
+
+    def is_settled(self) -> bool:
+        """Every share is acknowledged by its partition, or has an error."""
+        for share in self.shares:
+            if share.error is None:
+                assert share.partition is not None
+                assert share.result is not None
+                is_done, share.error = share.partition.acknowledgement(share.result.last_offset, self.acks)
+                if not is_done:
+                    return False
+        return True
+
+
+class ProduceRun:
+    """Belongs to one channel."""
+
+    __slots__ = (
+        "_channel",
+        "_counters",
+        "_lane",
+        "_lane_partition",
+        "_lane_sets",
+        "_node",
+        "_replicas",
+        "_shape",
+        "_shape_version",
+        "items",
+    )
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._node = channel.node
+        self._replicas = channel.node.replicas
+        self._counters = channel.node.counters.api(PRODUCE)
+        self._shape: ProduceShape | None = None
+        self._shape_version = -1
+        # Most runs are one shape to one partition. As long as this one is, its requests are not made objects of.
+        self._lane: list[tuple[int, int]] = []  # correlation id, partition index
+        self._lane_sets: list[memoryview] = []
+        self._lane_partition: Partition | None = None
+        self.items: list[Produce] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._lane and not self.items
+
+    # In
+
+    def add(self, buffer: memoryview, begin: int, end: int, version: int, correlation_id: int) -> None:
+        """The request, without its size, that stands from `begin` to `end`."""
+        shape = self._shape
+        if shape is not None and version == self._shape_version:
+            found = shape.match(buffer, begin, end)
+            if found is not None:
+                if not self.items and self._add_to_lane(shape, correlation_id, *found):
+                    return
+                self._leave_lane()
+                self.items.append(self._shaped(shape, correlation_id, *found))
+                return
+        self._leave_lane()
+        self.items.append(self._decoded(buffer[begin:end], version))
+
+    def _add_to_lane(self, shape: ProduceShape, correlation_id: int, index: int, records: memoryview) -> bool:
+        lane = self._lane
+        if refusal(records, self._shape_version, has_transaction=False) is not None:
+            return False
+        if not lane:
+            if shape.topic_id is not None or shape.acks not in _ANSWERED:
+                return False
+            try:
+                self._lane_partition = self._replicas.partition(shape.topic, index)
+            except TailraceError:
+                return False
+        elif lane[0][1] != index:
+            return False
+        lane.append((correlation_id, index))
+        self._lane_sets.append(records)
+        return True
+
+    def _leave_lane(self) -> None:
+        """Something else has come: what is in the lane goes the general way."""
+        shape = self._shape
+        if self._lane and shape is not None:
+            for (correlation_id, index), records in zip(self._lane, self._lane_sets, strict=True):
+                self.items.append(self._shaped(shape, correlation_id, index, records))
+            self._clear_lane()
+
+    def _clear_lane(self) -> None:
+        self._lane = []
+        self._lane_sets = []
+        self._lane_partition = None
+
+    def _shaped(self, shape: ProduceShape, correlation_id: int, index: int, records: memoryview | None) -> Produce:
+        share = Share(0, index, records)
+        self._find(share, shape.topic, shape.topic_id)
+        return Produce(correlation_id, shape.acks, shape.timeout_ms, [share], shape.header, shape=shape)
+
+    def _decoded(self, frame: memoryview, version: int) -> Produce:
+        header, position = decode_request_header(frame)
+        if not _FIRST_VERSION <= version <= _LAST_VERSION:
+            raise InvalidRequestError(f"Produce has versions {_FIRST_VERSION} to {_LAST_VERSION}, not {version}")
+        request = decode_request(header, frame, position)
+        assert isinstance(request, ProduceRequest)
+        self._shape = ProduceShape.of(header, request, frame)
+        self._shape_version = version
+        shares = []
+        for place, topic in enumerate(request.topic_data):
+            topic_id = topic.topic_id if version >= _TOPIC_ID_FROM else None
+            for part in topic.partition_data:
+                share = Share(place, part.index, part.records)
+                self._find(share, topic.name, topic_id)
+                shares.append(share)
+        topics = [(topic.name, topic.topic_id) for topic in request.topic_data]
+        return Produce(
+            header.correlation_id,
+            request.acks,
+            request.timeout_ms,
+            shares,
+            header,
+            topics=topics,
+            has_transaction=request.transactional_id is not None,
+        )
+
+    def _find(self, share: Share, topic: str, topic_id: bytes | None) -> None:
+        try:
+            if topic_id is None:
+                share.partition = self._replicas.partition(topic, share.index)
+            else:
+                share.partition = self._replicas.partition_by_id(topic_id, share.index)
+        except TailraceError as error:
+            share.error = error.with_traceback(None)  # which holds the share, and so the records
+
+    # Through
+
+    def finish(self) -> None:
+        """Append everything, and answer what can be answered."""
+        began_ns, counters = perf_counter_ns(), self._counters
+        if self._lane:
+            asked = len(self._lane)
+            counters.requests[self._shape_version] += asked
+            items = self._finish_lane()
+        else:
+            asked = len(self.items)
+            items, self.items = self.items, []
+            for item in items:
+                counters.requests[item.header.request_api_version] += 1
+            self._append(items)
+        waiting = self._answer_all(items, began_ns) if items else 0
+        if asked > waiting:
+            counters.total_time_us.record_many((perf_counter_ns() - began_ns) // 1000, asked - waiting)
+
+    def _finish_lane(self) -> list[Produce]:
+        """Requests that are not answered yet come back, with what has become of them."""
+        partition, lane, sets, shape = self._lane_partition, self._lane, self._lane_sets, self._shape
+        assert partition is not None
+        assert shape is not None
+        self._clear_lane()
+        try:
+            results = self._append_to(partition, sets, shape.acks)
+        except TailraceError as error:
+            return self._out_of_lane(shape, partition, lane, None, error.with_traceback(None))
+        channel = self._channel
+        # Not of the last set: one that was refused has no offset, and that of a duplicate is old.
+        is_done, problem = partition.acknowledgement(max(result.last_offset for result in results), shape.acks)
+        if not is_done or problem is not None or channel.is_waiting or any(result.error for result in results):
+            return self._out_of_lane(shape, partition, lane, results, None)
+        answers = [
+            shape.answer(correlation_id, index, first_offset, append_time_ms, log_start)
+            for (correlation_id, index), (first_offset, _, append_time_ms, log_start, _, _) in zip(
+                lane, results, strict=True
+            )
+        ]
+        channel.send([b"".join(answers)])
+        return []
+
+    def _out_of_lane(
+        self,
+        shape: ProduceShape,
+        partition: Partition,
+        lane: list[tuple[int, int]],
+        results: list[AppendResult] | None,
+        error: TailraceError | None,
+    ) -> list[Produce]:
+        items = []
+        for place, (correlation_id, index) in enumerate(lane):
+            item = self._shaped(shape, correlation_id, index, None)
+            share = item.shares[0]
+            share.partition = partition
+            share.result = results[place] if results is not None else None
+            share.error = error if share.result is None else share.result.error
+            items.append(item)
+        return items
+
+    def _answer_all(self, items: list[Produce], began_ns: int) -> int:
+        """How many have to wait."""
+        channel = self._channel
+        ready: list[bytes] = []
+        waiting = 0
+        for item in items:
+            if item.acks == NO_ANSWER:
+                self._check_unanswered(item)
+            elif not item.is_settled():
+                if ready:
+                    channel.send(ready)
+                    ready = []
+                self._wait(item, began_ns)
+                waiting += 1
+            elif channel.is_waiting:
+                channel.answer(channel.new_slot(), [self._answer(item)])
+            else:
+                ready.append(self._answer(item))
+        if ready:
+            channel.send(ready)
+        return waiting
+
+    def _append(self, items: list[Produce]) -> None:
+        """Sets of one partition that follow each other with one kind of acknowledgement go together."""
+        groups: list[tuple[Partition, int, list[Share]]] = []
+        latest: dict[Partition, tuple[int, list[Share]]] = {}
+        for item in items:
+            acks = item.acks
+            for share in item.shares:
+                partition = share.partition
+                if acks not in _ACKS:
+                    share.error = InvalidRequiredAcksError(f"acks={acks}: it is -1, 0 or 1")
+                elif partition is not None:
+                    version = item.header.request_api_version
+                    share.error = refusal(share.records, version, item.has_transaction)
+                    if share.error is not None:
+                        share.records = None
+                        continue
+                    group = latest.get(partition)
+                    if group is None or group[0] != acks:
+                        group = latest[partition] = (acks, [])
+                        groups.append((partition, *group))
+                    group[1].append(share)
+        for partition, acks, shares in groups:
+            try:
+                results = self._append_to(partition, [share.records for share in shares], acks)  # type: ignore[misc]
+            except TailraceError as error:
+                for share in shares:
+                    share.error = error.with_traceback(None)
+                    share.records = None
+                continue
+            for share, result in zip(shares, results, strict=True):
+                share.result = result
+                share.error = result.error
+                share.records = None
+
+    def _append_to(self, partition: Partition, sets: list[memoryview], acks: int) -> list[AppendResult]:
+        topic = self._node.counters.topic(partition.topic)
+        topic.produce_requests += len(sets)
+        try:
+            results = partition.append(sets, acks)
+        except TailraceError:
+            topic.failed_produce_requests += len(sets)
+            raise
+        for records, result in zip(sets, results, strict=True):
+            if result.error is None:
+                topic.bytes_in += len(records)
+                topic.messages_in += result.last_offset - result.first_offset + 1
+            else:
+                topic.failed_produce_requests += 1
+        return results
+
+    # Out
+
+    def _wait(self, item: Produce, began_ns: int) -> None:
+        channel = self._channel
+        slot = channel.new_slot()
+        watched = [share.partition for share in item.shares if share.partition is not None]
+        operation = DelayedProduce(self, item, slot, began_ns)
+        slot.when_dropped = lambda: self._node.purgatory.abandon(operation)
+        self._node.purgatory.wait(operation, watched, item.timeout_ms)
+
+    def answer_later(self, slot: Slot, item: Produce, began_ns: int) -> None:
+        self._counters.total_time_us.record((perf_counter_ns() - began_ns) // 1000)
+        self._channel.answer(slot, [self._answer(item)])
+
+    def _check_unanswered(self, item: Produce) -> None:
+        """Without an answer, closing the connection is the only way to tell the producer."""
+        for share in item.shares:
+            if share.error is not None:
+                self._channel.fail(share.error)
+                return
+
+    def _answer(self, item: Produce) -> bytes:
+        shape = item.shape
+        if shape is not None:
+            share = item.shares[0]
+            result = share.result
+            if share.error is None and result is not None:
+                return shape.answer(
+                    item.correlation_id,
+                    share.index,
+                    result.first_offset,
+                    result.log_append_time_ms,
+                    result.log_start_offset,
+                )
+            topics = [TopicProduceResponse(name=shape.topic, topic_id=shape.topic_id or bytes(16))]
+        else:
+            topics = [TopicProduceResponse(name=name, topic_id=topic_id) for name, topic_id in item.topics]
+        endpoints: dict[int, NodeEndpoint] = {}
+        for share in item.shares:
+            topics[share.topic_place].partition_responses.append(self._partition_answer(share, item.header, endpoints))
+        header = RequestHeader(
+            request_api_key=0,
+            request_api_version=item.header.request_api_version,
+            correlation_id=item.correlation_id,
+        )
+        response = ProduceResponse(responses=topics, node_endpoints=list(endpoints.values()))
+        if header.request_api_version < _LEADER_FROM:
+            response.node_endpoints = []
+        return b"".join(encode_response(header, response))
+
+    def _partition_answer(
+        self, share: Share, header: RequestHeader, endpoints: dict[int, NodeEndpoint]
+    ) -> PartitionProduceResponse:
+        error, result = share.error, share.result
+        if error is None and result is not None:
+            return PartitionProduceResponse(
+                index=share.index,
+                base_offset=result.first_offset,
+                log_append_time_ms=result.log_append_time_ms,
+                log_start_offset=result.log_start_offset,
+            )
+        assert error is not None
+        self._counters.failed(error.code)
+        answer = PartitionProduceResponse(index=share.index, error_code=error.code, base_offset=-1)
+        if isinstance(error, InvalidDataError) and error.record_index is not None:
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=error.record_index, batch_index_error_message=str(error))
+            ]
+        answer.error_message = str(error)
+        if error.code == _NOT_LEADER and header.request_api_version >= _LEADER_FROM and share.partition is not None:
+            leader = self._node.leader_of(share.partition, self._channel.listener)
+            if leader is not None:
+                endpoint, epoch = leader
+                answer.current_leader = LeaderIdAndEpoch(leader_id=endpoint.node_id, leader_epoch=epoch)
+                endpoints[endpoint.node_id] = NodeEndpoint(
+                    node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+                )
+        return answer
+
+
+class DelayedProduce(Operation):
+    """Waits until every share is on enough replicas, and on the disk where that was asked for."""
+
+    kind = "Produce"
+
+    def __init__(self, run: ProduceRun, item: Produce, slot: Slot, began_ns: int) -> None:
+        self._run = run
+        self._item = item
+        self._slot = slot
+        self._began_ns = began_ns
+
+    def try_complete(self, moved: Watched | None) -> bool:
+        if not self._item.is_settled():
+            return False
+        self._run.answer_later(self._slot, self._item, self._began_ns)
+        return True
+
+    def expire(self) -> None:
+        item = self._item
+        if not item.is_settled():
+            for share in item.shares:
+                if share.error is None:
+                    share.error = RequestTimedOutError(f"not acknowledged within {item.timeout_ms} ms")
+        self._run.answer_later(self._slot, item, self._began_ns)

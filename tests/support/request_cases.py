@@ -1,0 +1,64 @@
+"""Requests, good and bad, for every API and version that a broker serves: what both servers are asked in turn.
+
+They are made for a server: ids of topics and directories are its own. The order matters, for some change things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cases_of_configs import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
+from cases_of_logs import (
+    delete_records,
+    describe_producers,
+    init_producer_id,
+    list_offsets,
+    log_dirs,
+    offset_for_leader_epoch,
+)
+from cases_of_records import api_versions, fetch, produce
+from cases_of_the_cluster import describe_quorum, elect_leaders, unregister_broker, update_features
+from cases_of_topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_topic_partitions,
+    metadata,
+)
+from request_case import Case, Place
+
+from tailrace.protocol.apis import api_of
+
+GROUPS: tuple[Callable[[Place], Iterator[Case]], ...] = (
+    api_versions,
+    metadata,
+    describe_topic_partitions,
+    describe_cluster,
+    list_offsets,
+    offset_for_leader_epoch,
+    fetch,
+    init_producer_id,
+    describe_producers,
+    log_dirs,
+    delete_records,
+    produce,
+    describe_configs,
+    alter_configs,
+    incremental_alter_configs,
+    list_config_resources,
+    create_topics,
+    create_partitions,
+    elect_leaders,
+    describe_quorum,
+    update_features,
+    unregister_broker,
+    delete_topics,
+)
+
+
+def all_cases(place: Place) -> Iterator[Case]:
+    for group in GROUPS:
+        for case in group(place):
+            api = api_of(case.request.KEY)
+            yield case._replace(name=f"{api.name} v{case.version} {case.name}")
