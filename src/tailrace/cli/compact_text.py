@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
@@ -20,12 +20,11 @@ from tailrace.cli.compact_run import (
     CompactionRun,
     Work,
 )
-from tailrace.cli.dir_text import GAP, plain_line, shortened
+from tailrace.cli.dir_text import GAP, shortened
+from tailrace.cli.lines import Item, plain_line
 from tailrace.cli.output import printable
 from tailrace.cli.sizes import counted, shown_size
 from tailrace.cli.terminal import Terminal
-
-Item: TypeAlias = dict[str, Any]
 
 ARROW: Final = " → "
 LEAST_NAME: Final = 16

@@ -4,9 +4,8 @@ what else is there. For pipes the same facts are dictionaries with keys that sta
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,11 +13,10 @@ from rich.text import Text
 
 from tailrace.cli.dir_facts import Cleaning, DirectoryFacts, PartitionFacts
 from tailrace.cli.dump_text import shown_time
+from tailrace.cli.lines import Item
 from tailrace.cli.output import printable
 from tailrace.cli.sizes import counted, shown_size
 from tailrace.storage.cleaner.uncleanable import Uncleanable
-
-Item: TypeAlias = dict[str, Any]
 
 CLEAN_STYLE: Final = "green"
 DIRTY_STYLE: Final = "yellow"
@@ -100,21 +98,6 @@ def uncleanable_item(why: Uncleanable) -> Item:
         "failures": why.failures,
         "retry_at_ms": why.retry_at_ms,
     }
-
-
-def plain_line(item: Item) -> str:
-    """`type key=value …`; keys without a value are left out, and values with blanks are quoted."""
-    pairs = ((key, value) for key, value in item.items() if key != "type" and value is not None)
-    return " ".join((item["type"], *(f"{key}={_plain(value)}" for key, value in pairs)))
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict):
-        return json.dumps(value)
-    text = str(value)
-    return text if text and text.isprintable() and not set(text) & set(" \"'") else json.dumps(text)
 
 
 # For a terminal

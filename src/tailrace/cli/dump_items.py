@@ -8,11 +8,11 @@ Reading ends in a TailraceError where the bytes are not what the file's name say
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Any, Final, TypeAlias
+from typing import Final
 
+from tailrace.cli.lines import Item, text_or_base64
 from tailrace.env import Files, Mode
 from tailrace.model.errors import CorruptIndexError, CorruptMessageError, TailraceError
 from tailrace.record.batch import CREATE_TIME, LOG_APPEND_TIME
@@ -26,8 +26,6 @@ from tailrace.storage.epoch_cache import parse_entry
 from tailrace.storage.index_entries import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY, raw_entries
 from tailrace.storage.log_walk import LogWalk, WalkedBatch, is_zero_from
 from tailrace.storage.partition_metadata import PartitionMetadata
-
-Item: TypeAlias = dict[str, Any]
 
 MAX_DECOMPRESSED_BYTES: Final = 256 << 20
 MAX_SNAPSHOT_BYTES: Final = 512 << 20
@@ -133,22 +131,6 @@ def record_item(record: Record, *, is_control: bool) -> Item:
         item["control"] = CONTROL_TYPES[control.type] if known else f"unknown ({control.type})"
         item["coordinator_epoch"] = control.coordinator_epoch if control.type in (ABORT, COMMIT) else None
     return item
-
-
-def text_or_base64(name: str, data: bytes | None) -> Item:
-    try:
-        text = data.decode() if data is not None else None
-    except UnicodeDecodeError:
-        return {name: None, f"{name}_base64": base64.b64encode(data or b"").decode()}
-    return {name: text, f"{name}_base64": None}
-
-
-def bytes_of(item: Item, name: str) -> bytes | None:
-    """The bytes that `text_or_base64` took."""
-    text, encoded = item[name], item[f"{name}_base64"]
-    if encoded is not None:
-        return base64.b64decode(encoded)
-    return None if text is None else str(text).encode()
 
 
 def offset_index_items(files: Files, path: str) -> Iterator[Item]:

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.dump_items import Item, bytes_of
+from tailrace.cli.lines import Item, bytes_of
 from tailrace.cli.output import printable, shown_bytes
 
 NOTHING: Final = "-"

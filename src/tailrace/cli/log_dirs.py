@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tailrace.cli.dir_facts import DirectoryFacts, DirectoryReader, PartitionFacts
-from tailrace.cli.dir_text import Item, Pictures, items_of, plain_line
+from tailrace.cli.dir_text import Pictures, items_of
+from tailrace.cli.lines import Item, plain_line
 from tailrace.cli.output import CommandError, prepare_stdout, report
 from tailrace.cli.terminal import Terminal
 from tailrace.env.real import real_env

@@ -16,8 +16,8 @@ from itertools import chain, islice
 from typing import Final, NamedTuple, TypeAlias
 
 from tailrace.cli import dump_items
-from tailrace.cli.dump_items import Item
 from tailrace.cli.dump_text import PlainText, Tables
+from tailrace.cli.lines import Item
 from tailrace.cli.output import CommandError, prepare_stdout, printable, report
 from tailrace.cli.terminal import Terminal
 from tailrace.env import Files

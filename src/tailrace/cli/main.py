@@ -20,12 +20,23 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tailrace import __version__
-from tailrace.cli import demo, log
+from tailrace.cli import cluster, completion, config, consume, demo, log, produce, serve, topic
 from tailrace.cli.command import Command, Handler
 from tailrace.cli.output import CommandError, report
 from tailrace.model.errors import StorageError, TailraceError
 
-COMMANDS: Final[tuple[Command, ...]] = (demo, log)  # the modules of the commands, in the order `--help` lists them
+# The modules of the commands, in the order `--help` lists them.
+COMMANDS: Final[tuple[Command, ...]] = (
+    serve,
+    topic,
+    produce,
+    consume,
+    config,
+    cluster,
+    demo,
+    log,
+    completion,
+)
 
 FAILED: Final = 1
 WRONG_USAGE: Final = 2

@@ -77,7 +77,13 @@ def test_an_error_without_hint_or_message_still_says_something(capsys: pytest.Ca
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--version"], ["demo"], ["log", "dump", "DIRECTORY"], ["log", "verify", "DIRECTORY"]],
+    [
+        ["--version"],
+        ["demo", "--crash"],
+        ["demo", "--once"],
+        ["log", "dump", "DIRECTORY"],
+        ["log", "verify", "DIRECTORY"],
+    ],
     ids=lambda arguments: " ".join(arguments),
 )
 def test_output_that_cannot_be_written_is_an_error_and_no_traceback(tmp_path: Path, arguments: list[str]) -> None:
@@ -107,12 +113,13 @@ def test_an_error_of_a_file_that_no_command_expected_shows_its_traceback() -> No
         main(["work", "1"], [command(raising(FileNotFoundError(2, "No such file", "some/file")))])
 
 
-def test_rich_output_into_a_closed_pipe_has_the_exit_code_of_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["--crash", "--once"])
+def test_rich_output_into_a_closed_pipe_has_the_exit_code_of_one(tmp_path: Path, kind: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as pipe:
         result = subprocess.run(
-            [sys.executable, "-m", "tailrace", "demo", "--dir", str(tmp_path)],
+            [sys.executable, "-m", "tailrace", "demo", kind, "--dir", str(tmp_path)],
             stdout=pipe,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,4 +1,4 @@
-"""What the demo does to a log, step by step; each step gives back what it found. Nothing is printed here.
+"""What the crash demo does to a log, step by step; each step gives back what it found. Nothing is printed here.
 
 The log stands for the partition of a topic `orders`. There is no broker: the story plays the parts of producers,
 transaction coordinator, a follower that lags, and the crash.

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.demo_story import Offsets, SegmentFacts
+from tailrace.cli.crash_story import Offsets, SegmentFacts
 
 INACTIVE_STYLES: Final = ("cyan", "blue")
 ACTIVE_STYLE: Final = "green"

@@ -1,12 +1,10 @@
-"""The demo on the screen: runs the story and draws each step as it is done."""
+"""The crash demo on the screen: runs the story and draws each step as it is done."""
 
 from __future__ import annotations
 
 import logging
 import os
 import shlex
-import shutil
-import sys
 import tempfile
 import time
 from typing import Final
@@ -16,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.demo_picture import picture
-from tailrace.cli.demo_story import (
+from tailrace.cli.crash_picture import picture
+from tailrace.cli.crash_story import (
     ABORTING,
     COMMITTING,
     IDEMPOTENT,
@@ -30,6 +28,7 @@ from tailrace.cli.demo_story import (
 )
 from tailrace.cli.dump_text import shown_time
 from tailrace.cli.output import CommandError, prepare_stdout
+from tailrace.cli.program import program_name
 from tailrace.cli.terminal import Terminal
 from tailrace.env.real import real_env
 from tailrace.model.errors import StorageError
@@ -273,15 +272,6 @@ class LoggedLines(logging.Handler):
     def __exit__(self, *_: object) -> None:
         self._logger.removeHandler(self)
         self._logger.propagate = self._propagated
-
-
-def program_name() -> str:
-    """How to call this program again from where the reader is."""
-    called = sys.argv[0]
-    if os.path.basename(called) != "tailrace":
-        return "python -m tailrace"
-    on_path = shutil.which("tailrace")
-    return "tailrace" if on_path is not None and os.path.samefile(on_path, called) else shlex.quote(called)
 
 
 def grid(*titles: str) -> Table:

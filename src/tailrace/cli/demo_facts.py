@@ -1,0 +1,98 @@
+"""What the demo shows of a moment, whoever draws it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tailrace.cli.demo_usage import Usage
+from tailrace.cli.lines import Item
+
+
+class Scene(NamedTuple):
+    """What does not change while the demo runs."""
+
+    bootstrap: str
+    port: int
+    topic: str
+    rate: int
+    data_dir: str
+    keeps_data: bool
+    ready_s: float
+    metrics_url: str | None
+    program: str
+    """How this program is called from where the reader is."""
+
+
+class Rate(NamedTuple):
+    records_per_s: float
+    bytes_per_s: float
+
+
+class PartitionFacts(NamedTuple):
+    number: int
+    start: int
+    end: int
+    behind: int
+
+
+class Facts(NamedTuple):
+    seconds: float
+    sent: int
+    returned: int
+    produced: Rate
+    consumed: Rate
+    p50_s: float | None
+    p99_s: float | None
+    usage: Usage
+    pid: int | None
+    partitions: tuple[PartitionFacts, ...]
+    last_order: str
+    restarts: int
+    out_of_order: int
+    unexpected: int
+    """Records that nobody waited for: a second time, or of other producers."""
+
+    @property
+    def missing(self) -> int:
+        return self.sent - self.returned
+
+    @property
+    def is_sound(self) -> bool:
+        return not (self.missing or self.out_of_order or self.unexpected)
+
+
+def scene_item(scene: Scene) -> Item:
+    return {
+        "type": "broker",
+        "bootstrap": scene.bootstrap,
+        "topic": scene.topic,
+        "data_dir": scene.data_dir,
+        "ready_s": round(scene.ready_s, 3),
+        "metrics_url": scene.metrics_url,
+    }
+
+
+def facts_item(kind: str, facts: Facts) -> Item:
+    return {
+        "type": kind,
+        "seconds": round(facts.seconds, 3),
+        "sent": facts.sent,
+        "returned": facts.returned,
+        "out_of_order": facts.out_of_order,
+        "unexpected": facts.unexpected,
+        "produced_per_s": round(facts.produced.records_per_s),
+        "produced_bytes_per_s": round(facts.produced.bytes_per_s),
+        "consumed_per_s": round(facts.consumed.records_per_s),
+        "consumed_bytes_per_s": round(facts.consumed.bytes_per_s),
+        "p50_ms": _ms(facts.p50_s),
+        "p99_ms": _ms(facts.p99_s),
+        "broker_pid": facts.pid,
+        "broker_memory_bytes": facts.usage.memory_bytes,
+        "broker_cores": None if facts.usage.cores is None else round(facts.usage.cores, 3),
+        "broker_restarts": facts.restarts,
+        "partitions": [{"partition": each.number, "start": each.start, "end": each.end} for each in facts.partitions],
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

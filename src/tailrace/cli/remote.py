@@ -1,0 +1,74 @@
+"""A cluster for a command: connected, and its errors turned into what a person can do about them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tailrace.cli.output import CommandError
+from tailrace.cli.remote_args import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
+from tailrace.client.cluster import Cluster, Topic
+from tailrace.client.errors import UNKNOWN_TOPIC_OR_PARTITION, BrokerUnreachableError
+from tailrace.model.errors import TailraceError
+
+MOST_NAMES = 8
+
+
+@contextmanager
+def connected(args: argparse.Namespace) -> Iterator[Cluster]:
+    bootstrap = args.bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    with Cluster(bootstrap, timeout_s=args.timeout) as cluster:
+        try:
+            yield cluster
+        except BrokerUnreachableError as error:
+            raise CommandError(
+                str(error),
+                f"start one with `tailrace serve`, or say where it is: --bootstrap HOST:PORT or {BOOTSTRAP_VARIABLE}",
+            ) from error
+
+
+def known_topic(cluster: Cluster, name: str) -> Topic:
+    """CommandError with names that are like it where there is none."""
+    try:
+        return cluster.topic(name)
+    except TailraceError as error:
+        if error.code != UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise unknown_topic(cluster, name) from error
+
+
+def unknown_topic(cluster: Cluster, name: str) -> CommandError:
+    names = [topic.name for topic in cluster.topics() if not topic.is_internal]
+    return CommandError(f"there is no topic {name}", f"{near(name, names)}create it: {creating(name)}")
+
+
+def near(name: str, names: list[str]) -> str:
+    """Names that may have been meant, as the beginning of a hint."""
+    folded = {each.lower(): each for each in names}
+    close = [folded[each] for each in difflib.get_close_matches(name.lower(), folded, n=3)]
+    if close:
+        return f"did you mean {' or '.join(close)}? else "
+    if not names:
+        return "there are no topics yet; "
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"there are {', '.join(names[:MOST_NAMES])}{more}; "
+
+
+def creating(name: str) -> str:
+    return f"tailrace topic create {shlex.quote(name)}"
+
+
+def confirmed(question: str, *, is_sure: bool) -> None:
+    """CommandError unless a person at the terminal says yes, or --yes was given."""
+    if is_sure:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise CommandError(f"{question} Nobody is here to be asked", "say --yes if you mean it")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was done", "answer y to do it")
