@@ -2,4 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 pytest_plugins = ["pytester", "spec_results"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--against-kafka",
+        nargs="?",
+        const="start",
+        metavar="HOST:PORT",
+        help="try the clients on a real Apache Kafka instead of Tailrace: one that is started, or the one named",
+    )

@@ -1,0 +1,1 @@
+"""A broker for tests (`tailrace.Broker`) and pytest fixtures around it; docs/testing.md shows both."""

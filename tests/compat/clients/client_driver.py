@@ -1,0 +1,116 @@
+"""What the tests ask of every client library, in one vocabulary: records in and out, offsets, topics, settings.
+
+A driver wraps one library and hides only its spelling. What the server refuses comes out as `RefusedError` with
+Kafka's error code, whatever class the library made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+Headers = tuple[tuple[str, bytes], ...]
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+TIMEOUT_S = 20
+LARGEST_RECORD_BYTES = 8 << 20  # what writers and readers are set up for
+
+
+class Message(NamedTuple):
+    """A record to send."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp_ms: int = 1_700_000_000_000
+    headers: Headers = ()
+
+
+class Stored(NamedTuple):
+    """A record as it was read."""
+
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    timestamp_ms: int
+    headers: Headers
+
+
+class RefusedError(Exception):
+    """The server's answer was an error."""
+
+    def __init__(self, code: int, text: str = "") -> None:
+        super().__init__(f"error {code}: {text}")
+        self.code = code
+
+
+class Driver(Protocol):
+    name: str
+
+    def __init__(self, address: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Writer(Driver, Protocol):
+    def produce(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        *,
+        codec: str = "none",
+        idempotent: bool = False,
+        acks: int = -1,
+        partition: int | None = 0,
+    ) -> list[int]:
+        """Their offsets, which are not known without an answer (acks=0). Without a partition the library chooses it."""
+        ...
+
+
+class Reader(Driver, Protocol):
+    def read(self, topic: str, count: int, *, offset: int = 0) -> list[Stored]:
+        """The first `count` records of partition 0 from `offset` on, by assignment."""
+        ...
+
+    def read_at_each(self, topic: str, offsets: Sequence[int]) -> list[Stored]:
+        """The record at each offset, by seeking within one assignment."""
+        ...
+
+    def read_partitions(self, topic: str, partitions: int, count: int) -> dict[int, list[Stored]]:
+        """The first `count` records that come of all partitions together, from their beginnings."""
+        ...
+
+    def offset_at(self, topic: str, timestamp_ms: int) -> int | None:
+        """Of the first record of partition 0 that is not older."""
+        ...
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        """Log start and end of partition 0."""
+        ...
+
+
+class Admin(Driver, Protocol):
+    def create_topic(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None: ...
+
+    def delete_topic(self, topic: str) -> None: ...
+
+    def add_partitions(self, topic: str, total: int) -> None: ...
+
+    def topics(self) -> dict[str, int]:
+        """Names, and how many partitions each has."""
+        ...
+
+    def settings(self, topic: str) -> dict[str, str]: ...
+
+    def set(self, topic: str, settings: Mapping[str, str]) -> None: ...
+
+    def broker_settings(self) -> dict[str, str]: ...
+
+    def delete_records(self, topic: str, before_offset: int) -> None: ...
+
+    def cluster(self) -> tuple[str | None, list[str]]:
+        """Its id, where the library tells it, and the addresses of its brokers."""
+        ...
+
+
+def as_pairs(headers: object) -> Headers:
+    """Whatever a library calls no headers, and whatever it calls a pair."""
+    return tuple((name, bytes(value)) for name, value in headers or ())  # type: ignore[attr-defined]
