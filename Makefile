@@ -10,10 +10,10 @@ PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long soak lint format spec bench dist fresh clean
+.PHONY: help setup run test test-long soak lint format spec bench bench-peers dist fresh clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv, compile the kernels, install the package editable with its development tools
 
@@ -39,8 +39,8 @@ $(STAMP): pyproject.toml setup.py $(wildcard $(KERNELS)/*.py) $(wildcard $(KERNE
 	$(BIN)/tailrace --version; \
 	touch $@
 
-run: setup ## show what Tailrace does; ONCE=1 ends by itself and asks nothing
-	@$(BIN)/tailrace demo
+run: setup ## a broker on localhost:9092 with orders streaming through it; ONCE=1 ends by itself; ARGS="--port 9093"
+	@$(BIN)/tailrace demo $(if $(ONCE),--once) $(ARGS)
 
 test: setup ## the tests, without the long ones
 	@$(BIN)/python -m pytest -n 2 -m 'not long' --spec-results=test
@@ -65,6 +65,9 @@ spec: setup ## which items of docs/spec-checklist.md passing tests prove
 
 bench: setup ## the benchmarks
 	@$(BIN)/python benchmarks/run.py
+
+bench-peers: setup ## the same load against Tailrace and a real Kafka; ARGS="--rows launch --rounds 3"
+	@$(BIN)/python benchmarks/peers_run.py $(ARGS)
 
 dist: setup ## wheel for this platform and source archive, in dist/
 	@rm -rf dist
