@@ -12,6 +12,8 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from tailrace.model.ids import TopicId
+from tailrace.protocol.wire import read_uvarint
 from tailrace.record.varint import decode_varint, decode_varlong
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,10 +27,11 @@ _STRUCTS = {
     "int32": Struct(">i"),
     "int64": Struct(">q"),
     "uint8": Struct(">B"),
+    "uint16": Struct(">H"),
     "uint32": Struct(">I"),
     "uint32le": Struct("<I"),
 }
-_ANY_LENGTH = {"varint", "varlong", "bytes"}
+_ANY_LENGTH = {"varint", "varlong", "uvarint", "compact", "bytes", "uuid"}
 TYPES = {*_STRUCTS, *_ANY_LENGTH}
 
 _BYTES_LINE = re.compile(r"(?P<position>\d+)  +(?P<hex>[0-9a-f]{2}(?: [0-9a-f]{2})*)(?:  +(?P<rest>\S.*))?")
@@ -171,6 +174,14 @@ def check_line(line: Line, kind: str) -> None:
         else:
             assert isinstance(stated, str), f"{line.name} is bytes"
             assert stated.encode() == line.data, line.name
+        return
+    if kind == "uuid":
+        assert isinstance(stated, str), f"{line.name} is an id"
+        assert TopicId.parse(stated).raw == line.data, line.name
+        return
+    if kind in ("uvarint", "compact"):
+        number, end = read_uvarint(line.data, 0)
+        assert (number - (kind == "compact"), end) == (stated, len(line.data)), line.name
         return
     if kind in ("varint", "varlong"):
         decode = decode_varint if kind == "varint" else decode_varlong

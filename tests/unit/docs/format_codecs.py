@@ -6,9 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
+import quorum_codecs
+from codec_support import (
+    DIRECTORY,
+    HEADER_FIELDS,
+    MAX_BYTES,
+    Attributes,
+    Codec,
+    Fields,
+    Shelf,
+    numbered,
+)
 from doc_examples import Value
 
 from tailrace.config.log import LogConfig
@@ -22,7 +30,6 @@ from tailrace.record.control import control_of, end_txn_marker
 from tailrace.record.legacy import compressed_wrapper, messages_of, plain_message
 from tailrace.record.reader import Record, records_of
 from tailrace.record.shallow import ShallowBatch, check_integrity, next_batch
-from tailrace.sim import World
 from tailrace.storage import producer_snapshot
 from tailrace.storage.checkpoint import OffsetCheckpoint
 from tailrace.storage.epoch_cache import EpochEntry, LeaderEpochCache
@@ -34,45 +41,7 @@ from tailrace.storage.time_index import TimeIndex
 from tailrace.storage.transaction_index import AbortedTxn, TransactionIndex
 from tailrace.storage.warm import WarmSet
 
-Fields = dict[str, Any]
-Attributes = dict[str, str]
-
-DIRECTORY = "/data"
-MAX_BYTES = 1 << 20
 INDEX_BYTES = LogConfig().segment_index_bytes
-
-HEADER_FIELDS = (
-    "baseOffset",
-    "batchLength",
-    "partitionLeaderEpoch",
-    "magic",
-    "crc",
-    "attributes",
-    "lastOffsetDelta",
-    "baseTimestamp",
-    "maxTimestamp",
-    "producerId",
-    "producerEpoch",
-    "baseSequence",
-    "recordCount",
-)
-
-
-class Codec(NamedTuple):
-    decode: Callable[[bytes, Attributes], Fields]
-    encode: Callable[[Fields, Attributes], bytes]
-
-
-def numbered(fields: Fields, prefix: str) -> list[Fields]:
-    """The fields of `prefix[0]`, `prefix[1]` … as a list."""
-    found: list[Fields] = []
-    for name, value in fields.items():
-        head, dot, rest = name.partition("].")
-        if dot and head.startswith(prefix + "["):
-            place = int(head[len(prefix) + 1 :])
-            found.extend({} for _ in range(place + 1 - len(found)))
-            found[place][rest] = value
-    return found
 
 
 def to_bytes(value: Value) -> bytes | None:
@@ -264,20 +233,6 @@ def encode_compressed(fields: Fields, attributes: Attributes) -> bytes:
 # Files of a partition
 
 
-class Shelf:
-    """A simulated disk with one file to read, or to be written."""
-
-    def __init__(self, name: str, data: bytes | None = None) -> None:
-        self.env = World().env
-        self.path = f"{DIRECTORY}/{name}"
-        if data is not None:
-            self.env.files.open(self.path, Mode.REPLACE).write_at([data], 0)
-
-    @property
-    def content(self) -> bytes:
-        return self.env.files.open(self.path, Mode.READ).read_at(MAX_BYTES, 0)
-
-
 def decode_offset_index(data: bytes, attributes: Attributes) -> Fields:
     shelf = Shelf("x.index", data)
     base = int(attributes["base_offset"])
@@ -435,6 +390,7 @@ def encode_offset_checkpoint(fields: Fields, attributes: Attributes) -> bytes:
 
 
 CODECS = {
+    **quorum_codecs.CODECS,
     "record-batch": Codec(decode_batch, encode_batch),
     "record": Codec(decode_record, encode_record),
     "control-batch": Codec(decode_control, encode_control),

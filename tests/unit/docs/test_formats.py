@@ -22,10 +22,27 @@ from doc_examples import (
     without_numbers,
 )
 from format_codecs import CODECS
+from message_fields import declared_rows
 
 from tailrace.config.log import LogConfig
 from tailrace.env import Mode
 from tailrace.model.ids import TopicPartition
+from tailrace.protocol.message import Struct
+from tailrace.protocol.record_frame import METADATA_RECORDS
+from tailrace.protocol.records.control import (
+    Endpoint,
+    KRaftVersionFeature,
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeVoter,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+    VotersVoter,
+)
+from tailrace.protocol.records.settings import FeatureLevelRecord
+from tailrace.protocol.records.topics import PartitionRecord, TopicRecord
+from tailrace.raft import snapshot
 from tailrace.record import batch, builder, compression, control, legacy, shallow
 from tailrace.record.builder import batch_of
 from tailrace.record.varint import decode_varint, encode_varint
@@ -35,7 +52,7 @@ from tailrace.storage.loader import LoadOptions, load
 from tailrace.storage.manager import log_move
 from tailrace.storage.warm import WarmSet
 
-GOLDEN = ROOT / "tests" / "golden" / "kafka-4.3.1"
+GOLDEN = [ROOT / "tests" / "golden" / name for name in ("kafka-4.3.1", "kafka-4.3.1-quorum")]
 DOCUMENTS = sorted(path.name for path in FORMATS.glob("*.md"))
 EXAMPLES = [example for document in DOCUMENTS for example in examples(document)]
 
@@ -58,7 +75,31 @@ TABLES = {
     "time-index": {"entry": ("time-index.md", "Entry")},
     "transaction-index": {"entry": ("transaction-index.md", "Entry")},
     "producer-snapshot": {"": ("producer-snapshot.md", "Header"), "entry": ("producer-snapshot.md", "Entry")},
+    "metadata-record": {"": ("metadata-log.md", "Frame")},
+    "quorum-value": {},
+    "metadata-snapshot": {
+        "batch": HEADER,
+        "batch.record": RECORD,
+        "batch.record.key": ("control-records.md", "Key"),
+    },
 }
+# Values of records: the table of a struct has its name.
+VALUES: dict[str, tuple[str, type[Struct], int]] = {
+    "TopicRecord": ("metadata-log.md", TopicRecord, 0),
+    "PartitionRecord": ("metadata-log.md", PartitionRecord, 2),
+    "FeatureLevelRecord": ("metadata-log.md", FeatureLevelRecord, 0),
+    "LeaderChangeMessage": ("control-records.md", LeaderChangeMessage, 0),
+    "LeaderChangeMessage.voters": ("control-records.md", LeaderChangeVoter, 0),
+    "SnapshotHeaderRecord": ("control-records.md", SnapshotHeaderRecord, 0),
+    "SnapshotFooterRecord": ("control-records.md", SnapshotFooterRecord, 0),
+    "KRaftVersionRecord": ("control-records.md", KRaftVersionRecord, 0),
+    "VotersRecord": ("control-records.md", VotersRecord, 0),
+    "VotersRecord.voters": ("control-records.md", VotersVoter, 0),
+    "VotersRecord.voters.endpoints": ("control-records.md", Endpoint, 0),
+    "VotersRecord.voters.kraftVersionFeature": ("control-records.md", KRaftVersionFeature, 0),
+}
+_SAME_TABLE = {"LeaderChangeMessage.grantingVoters": "LeaderChangeMessage.voters"}
+_OF_VALUE = re.compile(r"(?:batch\.record\.)?([A-Z].*)")
 
 # What depends on how a library packs: another version of it may pack otherwise.
 PACKED = {"batchLength", "crc", "length"}
@@ -70,6 +111,12 @@ def table_of(example: Example, group: str) -> list[Row]:
     if example.format == "legacy-message":
         return byte_table("legacy-message-sets.md", f"Magic {stated(example)['magic']}")
     tables = TABLES[example.format]
+    if value := _OF_VALUE.fullmatch(group):
+        heading = _SAME_TABLE.get(value[1], value[1])
+        assert heading in VALUES, f"{example}: no table for {heading}"
+        return byte_table(VALUES[heading][0], heading)
+    if example.format == "metadata-snapshot" and group == "batch.record":
+        return [*byte_table(*RECORD), *byte_table("metadata-log.md", "Frame")]
     assert group in tables, f"{example}: there are no fields {group}"
     return byte_table(*tables[group])
 
@@ -87,10 +134,14 @@ def test_every_format_has_a_document_and_every_document_an_example() -> None:
         "directory.md",
         "leader-epoch-checkpoint.md",
         "legacy-message-sets.md",
+        "meta-properties.md",
+        "metadata-log.md",
+        "metadata-snapshot.md",
         "offset-checkpoints.md",
         "offset-index.md",
         "partition-metadata.md",
         "producer-snapshot.md",
+        "quorum-state.md",
         "record-batch.md",
         "record.md",
         "time-index.md",
@@ -117,10 +168,11 @@ def test_bytes_stand_beside_their_values_and_where_the_tables_put_them(example: 
     for line in example.lines:
         owner, _, name = line.name.rpartition(".")
         rows = {row.name: row for row in table_of(example, without_numbers(owner))}
-        assert name in rows, f"{example}: no table has the field {line.name}"
-        check_line(line, rows[name].type)
+        row = rows.get(without_numbers(name))
+        assert row is not None, f"{example}: no table has the field {line.name}"
+        check_line(line, row.type)
         start = starts.setdefault(owner, line.position)
-        place = rows[name].position
+        place = row.position
         assert place is None or start + place == line.position, f"{example}: {line.name} stands at {place}"
 
 
@@ -150,7 +202,10 @@ def test_our_writer_makes_the_same_bytes(example: Example) -> None:
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if "from" in each.attributes], ids=str)
 def test_an_example_from_kafka_is_kafkas(example: Example) -> None:
     at = int(example.attributes.get("at", "0"))
-    content = (GOLDEN / example.attributes["from"]).read_bytes()
+    (path,) = (
+        folder / example.attributes["from"] for folder in GOLDEN if (folder / example.attributes["from"]).exists()
+    )
+    content = path.read_bytes()
     assert content[at : at + len(example.data)] == example.data
     if "at" not in example.attributes:
         assert len(content) == len(example.data)
@@ -204,6 +259,33 @@ def test_codecs_and_control_types_have_their_numbers() -> None:
     types = {row["name"]: int(row["type"]) for row in table_rows("control-records.md", "Types")}
     assert types == {name: getattr(control, name) for name in types}
     assert sorted(types.values()) == list(range(control.KRAFT_VOTERS + 1))
+
+
+@pytest.mark.parametrize("heading", VALUES)
+def test_tables_of_values_are_the_classes_of_the_code(heading: str) -> None:
+    document, kind, version = VALUES[heading]
+    rows = [(row.name, row.type) for row in byte_table(document, heading)]
+    assert rows == [tuple(row) for row in declared_rows(kind, version)]
+
+
+def test_types_of_metadata_records() -> None:
+    rows = {int(row["type"]): (row["record"], row["versions"]) for row in table_rows("metadata-log.md", "Types")}
+    expected = {}
+    for key, kind in METADATA_RECORDS.items():
+        first, last = kind.VERSIONS
+        expected[key] = (kind.__name__, f"{first}–{last}" if last > first else str(first))
+    assert rows == expected
+
+
+def test_names_of_snapshots() -> None:
+    rows = table_rows("metadata-snapshot.md", "Names")
+    parsed = [snapshot.parse_name(row["name"].replace("N", "7")) for row in rows]
+    assert [each.suffix for each in parsed if each is not None] == [
+        snapshot.SUFFIX,
+        snapshot.PARTIAL_SUFFIX,
+        snapshot.DELETED_SUFFIX,
+    ]
+    assert {each.id for each in parsed if each is not None} == {snapshot.SnapshotId(45, 1)}
 
 
 @pytest.mark.parametrize(("magic", "layout"), [(0, shallow._LEGACY_V0), (1, shallow._LEGACY_V1)])
