@@ -144,6 +144,24 @@ def test_a_fetch_waits_until_there_is_enough() -> None:
     assert len(client.read()[asked].responses[0].partitions[0].records) == 2 * size
 
 
+@pytest.mark.spec("RP-37")
+def test_a_fetch_does_not_wait_for_more_than_its_segment_has() -> None:
+    """An answer ends with the segment, and what is in the next one comes with the next answer."""
+    broker = SimBroker().start()
+    client, other = broker.client(), broker.client()
+    client.create_topic("orders", configs={"segment.bytes": str(1 << 20)})
+    for _ in range(11):
+        client.produce("orders", batch(1, 100_000))
+    asked = client.post(fetch_request("orders", 9, max_wait_ms=10_000, min_bytes=500_000), 12)
+    assert asked in client.read(), "the tenth batch is the last of the first segment"
+    asked = client.post(fetch_request("orders", 11, max_wait_ms=10_000, min_bytes=2_000_000), 12)
+    for _ in range(9):
+        other.produce("orders", batch(1, 100_000))
+    assert asked not in client.read()
+    other.produce("orders", batch(1, 100_000))
+    assert asked in client.read(), "its segment has ended meanwhile"
+
+
 def test_nobody_waits_for_a_client_that_left() -> None:
     broker = SimBroker().start()
     client = broker.client()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from mutation import fix_crcs
 from request_case import COMPACTED, DATA, NO_ID, STRANGE_NAMES, UNKNOWN_ID, Case, Place, label, versions
 
 from tailrace.protocol.message import Request
@@ -16,11 +17,25 @@ from tailrace.record.builder import BatchBuilder
 IDS_FROM = 13
 
 
-def batch(count: int = 1, *, key: bytes | None = b"key", **fields: int | bool) -> bytes:
+def batch(
+    count: int = 1, *, key: bytes | None = b"key", value: bytes = b"value", time_ms: int = 2000, **fields: int | bool
+) -> bytes:
     builder = BatchBuilder(**fields)  # type: ignore[arg-type]
     for n in range(count):
-        builder.append(2000 + n, key, b"value")
+        builder.append(time_ms + n, key, value)
     return bytes(builder.build())
+
+
+def changed(data: bytes, position: int, new: bytes) -> bytes:
+    return data[:position] + new + data[position + len(new) :]
+
+
+def with_crc(data: bytes) -> bytes:
+    """The batch with the length and the checksum of what it is."""
+    made = bytearray(data)
+    made[8:12] = struct.pack(">i", len(made) - 12)
+    fix_crcs(made)
+    return bytes(made)
 
 
 def flipped(data: bytes, position: int) -> bytes:
@@ -39,8 +54,14 @@ def api_versions(place: Place) -> Iterator[Case]:
             yield Case("strange", strange, version)
 
 
+def timed(request: ProduceRequest, timeout_ms: int) -> ProduceRequest:
+    request.timeout_ms = timeout_ms
+    return request
+
+
 def produce(place: Place) -> Iterator[Case]:
     good = batch(2)
+    sequenced = batch(producer_id=74, producer_epoch=0, base_sequence=0)
     sets: dict[str, bytes | None] = {
         "good": good,
         "empty": b"",
@@ -63,6 +84,32 @@ def produce(place: Place) -> Iterator[Case]:
             producer_id=72, producer_epoch=0, base_sequence=0, transactional=True
         ),
         "a marker": batch(producer_id=73, producer_epoch=0, transactional=True, control=True),
+        "of magic 1": changed(good, 16, b"\1"),
+        "of a length below any batch": changed(good, 8, b"\0\0\0\5"),
+        "two batches, the second damaged": good + flipped(good, -1),
+        "with half a batch behind": good + good[:-3],
+        "without records": with_crc(changed(good[:61], 57, bytes(4))),
+        "of a negative count": with_crc(changed(good, 57, b"\xff" * 4)),
+        "of a wrong last offset": with_crc(changed(good, 23, b"\0\0\0\7")),
+        "that begins at offset 5": changed(good, 0, struct.pack(">q", 5)),
+        "with a delete horizon": with_crc(changed(good, 22, b"\x40")),
+        "with unknown attributes": with_crc(changed(good, 21, b"\x40")),
+        "of the far future": batch(time_ms=1 << 60),
+        "without timestamps": batch(time_ms=-1),
+        "of negative times": with_crc(changed(good, 27, struct.pack(">q", -5000))),
+        "of a wrong greatest time": with_crc(changed(good, 35, struct.pack(">q", 1 << 59))),
+        "too large": batch(value=bytes(1_100_000)),
+        "of a producer without a sequence": with_crc(changed(sequenced, 53, b"\xff" * 4)),
+        "of a negative producer": with_crc(changed(sequenced, 43, b"\xff" * 7 + b"\xfb")),
+    }
+    contested: dict[str, bytes] = {
+        "with an unknown codec": with_crc(changed(good, 22, b"\6")),
+        "gzip of garbage": with_crc(changed(good, 22, b"\1")),
+        "snappy of garbage": with_crc(changed(good, 22, b"\2")),
+        "lz4 of garbage": with_crc(changed(good, 22, b"\3")),
+        "zstd of garbage": with_crc(changed(good, 22, b"\4")),
+        "stamped by a broker": with_crc(changed(good, 22, b"\x08")),
+        "of a producer without an epoch": with_crc(changed(sequenced, 51, b"\xff\xff")),
     }
     for version in versions(ProduceRequest):
 
@@ -84,6 +131,8 @@ def produce(place: Place) -> Iterator[Case]:
 
         for what, records in sets.items():
             yield Case(what, to(DATA, records, index=2), version)
+        for what, records in contested.items():  # what is not judged alike must not move the offsets of the others
+            yield Case(what, to(COMPACTED, records), version)
         for acks in (1, 2, -2):
             yield Case(f"acks {acks}", to(DATA, good, acks=acks), version)
         for index in (9, -1):
@@ -99,6 +148,12 @@ def produce(place: Place) -> Iterator[Case]:
         transactional.transactional_id = "t"
         yield Case("no batch of its transaction", transactional, version)
         yield Case("to nobody", ProduceRequest(acks=-1, timeout_ms=5000), version)
+        mixed = to(DATA, good, index=1)
+        mixed.topic_data += to("nope", good).topic_data
+        mixed.topic_data[0].partition_data.append(PartitionProduceData(index=9, records=good))
+        yield Case("to several", mixed, version)
+        yield Case("no time", timed(to(DATA, good), 0), version)
+        yield Case("negative time", timed(to(DATA, good), -1), version)
 
 
 def fetch(place: Place) -> Iterator[Case]:
@@ -159,4 +214,10 @@ def fetch(place: Place) -> Iterator[Case]:
             yield Case("forgetting first", forgetting, version)
         yield Case("of nothing", ask(), version)
         yield Case("no bytes", ask(of(DATA), max_bytes=0), version)
+        small = of(DATA, 0)
+        small.partitions[0].partition_max_bytes = 1
+        yield Case("one byte of a partition", ask(small), version)
+        yield Case("twice", ask(of(DATA, 0), of(DATA, 5)), version)
+        yield Case("two topics", ask(of(DATA, 0), of(COMPACTED, 0), of(DATA, 0, 1)), version)
+        yield Case("negative wait", ask(of(DATA), max_wait_ms=-1, min_bytes=1 << 20), version)
         yield Case("negative bytes", ask(of(DATA), max_bytes=-1, min_bytes=-1, max_wait_ms=-1), version)

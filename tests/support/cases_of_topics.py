@@ -100,6 +100,15 @@ def create_topics(place: Place) -> Iterator[Case]:
         ]
         return CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, assignments=assignments)
 
+    def moved(topic: CreatableTopic, *indexes: int) -> CreatableTopic:
+        for assignment, index in zip(topic.assignments, indexes, strict=True):
+            assignment.partition_index = index
+        return topic
+
+    def twice_set(topic: CreatableTopic) -> CreatableTopic:
+        topic.configs = [CreatableTopicConfig(name="retention.ms", value=value) for value in ("1000000", "2000000")]
+        return topic
+
     for version in versions(CreateTopicsRequest):
         requests = {
             "new": [new(f"new-{version}", 2)],
@@ -111,6 +120,15 @@ def create_topics(place: Place) -> Iterator[Case]:
             "partitions": [new(f"p{n}-{version}", n) for n in (0, -1, -2)],
             "replicas": [new(f"r{n}-{version}", 1, n) for n in (0, -1, -2, 2)],
             "metadata": [new("__cluster_metadata")],
+            "too many partitions": [new(f"many-{version}", 10_001)],
+            "10,000 partitions": [new(f"many-{version}", 10_000)],
+            "too many partitions in all": [new(f"many{n}-{version}", 6000) for n in range(2)],
+            "the most partitions": [new(f"many-{version}", 2**31 - 1)],
+            "strangest replicas": [new(f"r-{version}", 1, -32768), new(f"r-{version}-2", 1, 32767)],
+            "config twice": [twice_set(new(f"c-{version}"))],
+            "assigned twice": [moved(assigned(f"s7-{version}", [1], [1]), 0, 0)],
+            "assigned with a gap": [moved(assigned(f"s8-{version}", [1], [1]), 0, 2)],
+            "assigned below zero": [moved(assigned(f"s9-{version}", [1], [1]), -1, 0)],
             "no topic": [],
             "configs": [
                 new(f"c0-{version}", configs={"cleanup.policy": "compact"}),
@@ -160,6 +178,7 @@ def create_partitions(place: Place) -> Iterator[Case]:
         twice = more(topic, 50)
         twice.topics = twice.topics * 2
         yield Case("twice", twice, version)
+    yield Case("the most", more("new-3", 2**31 - 1), 3)
 
 
 def delete_topics(place: Place) -> Iterator[Case]:

@@ -21,7 +21,7 @@ class RawClient:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
-        self._address = host, int(port)
+        self.address = host, int(port)
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
@@ -52,7 +52,7 @@ class RawClient:
     def exchange(self, data: bytes) -> bytes:
         """The answering frame without its size."""
         if self._socket is None:
-            self._socket = socket.create_connection(self._address, TIMEOUT_SECONDS)
+            self._socket = socket.create_connection(self.address, TIMEOUT_SECONDS)
         try:
             self._socket.sendall(data)
             (size,) = struct.unpack(">i", self._received(4))

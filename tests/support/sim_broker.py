@@ -113,9 +113,15 @@ class SimClient:
     # What the channel wants of a transport
 
     def send(self, parts: list[Payload]) -> bool:
+        if self.is_closed:
+            return False
         for part in parts:
             self._received += part.read() if isinstance(part, FileRange) else part
         return not self.is_slow
+
+    def send_soon(self, data: bytes) -> None:
+        if not self.send([data]):
+            self._channel.choked()
 
     def resume(self) -> None:
         self._broker.world.jobs.later("resume", 0, self._offer)

@@ -48,8 +48,11 @@ class Transport(Protocol):
     def send(self, parts: list[Payload]) -> bool:
         """Take the parts; False when they could not all be sent at once: no more requests, please."""
 
+    def send_soon(self, data: bytes) -> None:
+        """Take the data, to be sent in its order but not before others are served; then `choked` if need be."""
+
     def resume(self) -> None:
-        """The channel can go on: offer it again what it has not taken; during `receive`, when others had their turn."""
+        """The channel can go on: offer it what it has not taken; asked for during `receive`, after others."""
 
     def close(self) -> None:
         """Soon, without sending anything more."""
@@ -207,6 +210,14 @@ class Channel:
         """Answers to the requests that came first; only when none before them is unanswered."""
         if not self._transport.send(parts):
             self._takes_more = False
+
+    def send_soon(self, data: bytes) -> None:
+        """As `send`, but others may be served first."""
+        self._transport.send_soon(data)
+
+    def choked(self) -> None:
+        """The transport could not send everything."""
+        self._takes_more = False
 
     def answer(self, slot: Slot, parts: list[Payload]) -> None:
         """An answer, empty for a request that gets none; it is sent when those before it are."""

@@ -51,6 +51,7 @@ class Connection:
         "_reserved_bytes",
         "_server",
         "_socket",
+        "_soon",
         "_waits_for_budget",
         "_waits_for_disk",
         "active_ms",
@@ -74,6 +75,7 @@ class Connection:
         self._waits_for_budget = False
         self._waits_for_disk = False
         self._out: deque[Payload] = deque()
+        self._soon: list[bytes] = []
         self._is_doomed = False
         self._is_offering = False
         self.peer_host = peer_host
@@ -239,6 +241,9 @@ class Connection:
         out = self._out
         if self._is_doomed:
             return False
+        if self._soon:
+            parts = [b"".join(self._soon), *parts]
+            self._soon = []
         if out:
             out.extend(parts)
             return False
@@ -259,6 +264,16 @@ class Connection:
         out.extend(_joined(parts))
         return self._send_out()
 
+    def send_soon(self, data: bytes) -> None:
+        """Send at the end of this round: whoever is woken by an answer would like the processor that we are using."""
+        if not self._soon:
+            self._reactor.soon(self._send_soon)
+        self._soon.append(data)
+
+    def _send_soon(self) -> None:
+        if self._soon and not self.send([]):
+            self.channel.choked()
+
     def _send_out(self) -> bool:
         """Whether all of it is gone."""
         out = self._out
@@ -269,13 +284,19 @@ class Connection:
                 head = out[0]
                 if type(head) is FileRange:
                     count = min(head.size, MOST_PER_SENDFILE)
-                    if head.is_cold(count):
+                    if head.position + count > head.warm_end and head.is_cold(count):
                         self._warm(head, count)
                         return False
-                    self._send_file(head, count)
+                    sent = os.sendfile(self._fd, head.fileno(), head.position, count)
+                    if not sent:
+                        raise SegmentGoneError("the file is shorter than what was to be sent of it")
+                    head.sent(sent)
                     if not head.size:
                         out.popleft()
                         head.check()
+                    elif sent < count:  # the socket is full: asking again would only say so
+                        self._want(WRITABLE, WRITABLE)
+                        return False
                 else:
                     more = socket.MSG_MORE if len(out) > 1 else 0
                     count = self._socket.send(head, more)
@@ -290,12 +311,6 @@ class Connection:
             self.close()
             return False
         return True
-
-    def _send_file(self, part: FileRange, count: int) -> None:
-        sent = os.sendfile(self._fd, part.fileno(), part.position, count)
-        if sent == 0:
-            raise SegmentGoneError("the file is shorter than what was to be sent of it")
-        part.sent(sent)
 
     def _warm(self, part: FileRange, count: int) -> None:
         """Have the disk read by a job, and go on then; this connection waits, the others do not."""
@@ -322,6 +337,8 @@ class Connection:
 
     def close(self) -> None:
         """At the end of this round."""
+        if self._soon and not self._is_doomed:
+            self._send_soon()  # what was answered before it went wrong
         if not self._is_doomed:
             self._is_doomed = True
             self._reactor.remove(self._fd)

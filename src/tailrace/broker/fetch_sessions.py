@@ -24,6 +24,7 @@ from tailrace.model.errors import (
     InvalidFetchSessionEpochError,
     TailraceError,
 )
+from tailrace.model.ids import NO_LEADER_EPOCH
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 FINAL_EPOCH: Final = -1
@@ -63,8 +64,8 @@ class Wanted:
     def take(self, part: FetchPartition) -> None:
         self.offset = part.fetch_offset
         self.max_bytes = part.partition_max_bytes
-        self.current_leader_epoch = part.current_leader_epoch
-        self.last_fetched_epoch = part.last_fetched_epoch
+        self.current_leader_epoch = max(part.current_leader_epoch, NO_LEADER_EPOCH)  # whatever is negative is none
+        self.last_fetched_epoch = max(part.last_fetched_epoch, NO_LEADER_EPOCH)
         self.log_start_offset = part.log_start_offset
 
 
@@ -138,7 +139,7 @@ class FetchSessions:
                 for part in topic.partitions:
                     wanted[topic.topic_id if uses_ids else topic.topic, part.partition] = Wanted(topic, part)
             session = None
-            if request.session_epoch == INITIAL_EPOCH and wanted:
+            if request.session_epoch == INITIAL_EPOCH:
                 session = self._begin(len(wanted), uses_ids, is_follower, now_ms)
                 if session is not None:
                     session.partitions = wanted

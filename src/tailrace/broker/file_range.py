@@ -21,11 +21,12 @@ _WARMING_BYTES: Final = 256 << 10
 class FileRange:
     """A payload of an answer: its length is the number of bytes left to send."""
 
-    __slots__ = ("_slice", "_warm_end", "position", "size")
+    __slots__ = ("_slice", "position", "size", "warm_end")
 
     def __init__(self, log_slice: LogSlice) -> None:
         self._slice = log_slice
-        self._warm_end = 0
+        self.warm_end = 0
+        """Up to here it was asked whether the disk has to be read."""
         self.position = log_slice.position
         self.size = log_slice.size
 
@@ -38,9 +39,9 @@ class FileRange:
     def is_cold(self, count: int) -> bool:
         """Whether the disk would have to be read for the next `count` bytes. Each byte is asked about once."""
         end = self.position + count
-        if end <= self._warm_end or _NOWAIT is None:
+        if end <= self.warm_end or _NOWAIT is None:
             return False
-        begin, self._warm_end = max(self.position, self._warm_end), end
+        begin, self.warm_end = max(self.position, self.warm_end), end
         fd = self._slice.file.fileno()
         try:
             for place in range(begin, end, PROBED_EVERY_BYTES):

@@ -45,6 +45,14 @@ _ACKS: Final = (-1, 0, 1)
 _ANSWERED: Final = (-1, 1)
 _TOPIC_ID_FROM: Final = 13
 _NOT_LEADER: Final = 6
+_WITHOUT_LOG_START: Final = (
+    2,
+    3,
+    6,
+    10,
+    18,
+    56,
+)  # what Kafka reckons with; with other errors it says where a log begins
 _LEADER_FROM: Final = 10
 _FIRST_VERSION, _LAST_VERSION = APIS[0].first_version, APIS[0].last_version
 
@@ -249,18 +257,20 @@ class ProduceRun:
             results = self._append_to(partition, sets, shape.acks)
         except TailraceError as error:
             return self._out_of_lane(shape, partition, lane, None, error.with_traceback(None))
+        answers: list[bytes] = []
+        greatest = -1  # not that of the last set: one that is a duplicate has an old offset
+        for (correlation_id, index), result in zip(lane, results, strict=True):
+            first_offset, last_offset, append_time_ms, log_start, refused, _ = result
+            if refused is not None:
+                return self._out_of_lane(shape, partition, lane, results, None)
+            if last_offset > greatest:
+                greatest = last_offset
+            answers.append(shape.answer(correlation_id, index, first_offset, append_time_ms, log_start))
+        is_done, problem = partition.acknowledgement(greatest, shape.acks)
         channel = self._channel
-        # Not of the last set: one that was refused has no offset, and that of a duplicate is old.
-        is_done, problem = partition.acknowledgement(max(result.last_offset for result in results), shape.acks)
-        if not is_done or problem is not None or channel.is_waiting or any(result.error for result in results):
+        if not is_done or problem is not None or channel.is_waiting:
             return self._out_of_lane(shape, partition, lane, results, None)
-        answers = [
-            shape.answer(correlation_id, index, first_offset, append_time_ms, log_start)
-            for (correlation_id, index), (first_offset, _, append_time_ms, log_start, _, _) in zip(
-                lane, results, strict=True
-            )
-        ]
-        channel.send([b"".join(answers)])
+        channel.send_soon(b"".join(answers))
         return []
 
     def _out_of_lane(
@@ -288,7 +298,11 @@ class ProduceRun:
         waiting = 0
         for item in items:
             if item.acks == NO_ANSWER:
-                self._check_unanswered(item)
+                error = next((share.error for share in item.shares if share.error is not None), None)
+                if error is not None:  # closing the connection is the only way to tell the producer
+                    channel.send(ready)
+                    ready = []
+                    channel.fail(error)
             elif not item.is_settled():
                 if ready:
                     channel.send(ready)
@@ -345,12 +359,15 @@ class ProduceRun:
         except TailraceError:
             topic.failed_produce_requests += len(sets)
             raise
-        for records, result in zip(sets, results, strict=True):
-            if result.error is None:
-                topic.bytes_in += len(records)
-                topic.messages_in += result.last_offset - result.first_offset + 1
+        size = count = 0
+        for records, (first_offset, last_offset, _, _, error, _) in zip(sets, results, strict=True):
+            if error is None:
+                size += len(records)
+                count += last_offset - first_offset + 1
             else:
                 topic.failed_produce_requests += 1
+        topic.bytes_in += size
+        topic.messages_in += count
         return results
 
     # Out
@@ -366,13 +383,6 @@ class ProduceRun:
     def answer_later(self, slot: Slot, item: Produce, began_ns: int) -> None:
         self._counters.total_time_us.record((perf_counter_ns() - began_ns) // 1000)
         self._channel.answer(slot, [self._answer(item)])
-
-    def _check_unanswered(self, item: Produce) -> None:
-        """Without an answer, closing the connection is the only way to tell the producer."""
-        for share in item.shares:
-            if share.error is not None:
-                self._channel.fail(share.error)
-                return
 
     def _answer(self, item: Produce) -> bytes:
         shape = item.shape
@@ -417,11 +427,18 @@ class ProduceRun:
         assert error is not None
         self._counters.failed(error.code)
         answer = PartitionProduceResponse(index=share.index, error_code=error.code, base_offset=-1)
+        if result is not None and result.error is None:  # it is written, and not acknowledged
+            answer.base_offset = result.first_offset
+            answer.log_append_time_ms = result.log_append_time_ms
+            answer.log_start_offset = result.log_start_offset
+        elif result is not None and error.code not in _WITHOUT_LOG_START:
+            answer.log_start_offset = result.log_start_offset
         if isinstance(error, InvalidDataError) and error.record_index is not None:
             answer.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=error.record_index, batch_index_error_message=str(error))
             ]
-        answer.error_message = str(error)
+        if share.partition is not None:  # a name that somebody made up is not repeated for each of its partitions
+            answer.error_message = str(error)
         if error.code == _NOT_LEADER and header.request_api_version >= _LEADER_FROM and share.partition is not None:
             leader = self._node.leader_of(share.partition, self._channel.listener)
             if leader is not None:

@@ -26,7 +26,9 @@ def server_config(file: str | None, settings: Mapping[str, str], data: str | Non
         given["log.dirs"] = data
         given.pop("log.dir", None)
     if listen is not None:
-        given["listeners"] = _with_address(given.get("listeners", ""), listen)
+        given["listeners"] = _with_address(
+            given.get("listeners", ""), given.get("controller.listener.names", ""), listen
+        )
         given.pop("advertised.listeners", None)
     given.update(settings)
     try:
@@ -38,10 +40,13 @@ def server_config(file: str | None, settings: Mapping[str, str], data: str | Non
     return config
 
 
-def _with_address(listeners: str, address: str) -> str:
-    """The listeners with `address` for the first; a controller's stay as they are."""
-    if not listeners:
-        return f"PLAINTEXT://{address}"
-    first, _, rest = listeners.partition(",")
-    name = first.strip().partition("://")[0]
-    return f"{name}://{address}" + (f",{rest}" if rest else "")
+def _with_address(listeners: str, controllers: str, address: str) -> str:
+    """The listeners with `address` for the first that is not a controller's."""
+    names = {name.strip().upper() for name in controllers.split(",")}
+    given = [part.strip() for part in listeners.split(",") if part.strip()]
+    for place, part in enumerate(given):
+        name = part.partition("://")[0]
+        if name.upper() not in names:
+            given[place] = f"{name}://{address}"
+            return ",".join(given)
+    return ",".join([f"PLAINTEXT://{address}", *given])

@@ -8,6 +8,7 @@ from tailrace.controller.decision import Decision
 from tailrace.controller.limits import check_records
 from tailrace.controller.partition_change import Election
 from tailrace.controller.state import ClusterState
+from tailrace.metadata.topic_names import MAX_NAME_LENGTH
 from tailrace.model.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
@@ -59,7 +60,8 @@ def elected(state: ClusterState, name: str, index: int, election: Election) -> V
     """Raises the error that says why there is no election."""
     topic = state.image.topics.get(name)
     if topic is None:
-        raise UnknownTopicOrPartitionError(f"No such topic as {name}")
+        # Of a name that no topic can have the beginning is enough: it is told for each of its partitions.
+        raise UnknownTopicOrPartitionError(f"No such topic as {name:.{MAX_NAME_LENGTH}}")
     partition = topic.partitions.get(index)
     if partition is None:
         raise UnknownTopicOrPartitionError(f"No such partition as {name}-{index}")

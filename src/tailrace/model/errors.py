@@ -99,6 +99,7 @@ from __future__ import annotations
 import errno
 from typing import ClassVar, Final
 
+_SHORTAGES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 _HINTS: Final = {
     errno.ENOSPC: "free space on the disk",
     errno.EDQUOT: "free space, or ask for a larger quota",
@@ -581,7 +582,8 @@ class SegmentGoneError(TailraceError):
 
 
 class StorageError(TailraceError):
-    """A file operation failed. `disk_full` tells a lack of space, which passes, from a failing disk."""
+    """A file operation failed. `is_shortage` tells a lack, which passes, from a failing disk: of space, or of file
+    descriptors, which may not even be the broker's own doing."""
 
     code = 56
     retriable = True
@@ -591,5 +593,5 @@ class StorageError(TailraceError):
         place = "" if is_named else f"{cause.filename}: "
         super().__init__(f"{doing}: {place}{cause.strerror or cause}")
         self.cause = cause
-        self.disk_full = cause.errno in (errno.ENOSPC, errno.EDQUOT)
+        self.is_shortage = cause.errno in _SHORTAGES
         self.hint = _HINTS.get(cause.errno or 0, "check the disk and its mount")  # type: ignore[misc]

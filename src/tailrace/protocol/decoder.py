@@ -34,6 +34,11 @@ class DecoderSource:
         self.out = Source()
         self._run: list[tuple[str, str]] = []  # letter in `struct`, target; not yet written
         self._depth = 0
+        errors = "" if message.TEXT_ERRORS == "strict" else f'"utf-8", "{message.TEXT_ERRORS}"'
+        self._taken: dict[FieldType, str] = {
+            STRING: f"buffer[position:e].tobytes().decode({errors})",
+            BYTES: "buffer[position:e].tobytes()",
+        }
         self.out.names.update(
             new=object.__new__,
             uvarint=wire.uvarint,
@@ -41,6 +46,7 @@ class DecoderSource:
             refuse_length=wire.refuse_length,
             refuse_count=wire.refuse_count,
             refuse_tag=wire.refuse_tag,
+            refuse_tags=wire.refuse_tags,
         )
         with self.out.block("def decode(buffer, position, elements):"):
             self.out.line("end = len(buffer)")
@@ -107,7 +113,7 @@ class DecoderSource:
             self.out.line("e = position + n")
             with self.out.block(f"if n < 0 or e > end{limit}:"):
                 self.out.line(f"raise refuse_length({path!r}, n, end - position)")
-            self.out.line(f"{target} = {_TAKEN.get(kind, 'buffer[position:e]')}")
+            self.out.line(f"{target} = {self._taken.get(kind, 'buffer[position:e]')}")
             self.out.line("position = e")
 
         self._unless_null(target, nullable, take)
@@ -176,7 +182,9 @@ class DecoderSource:
                 return
             with self.out.block("if n > 127:"):
                 self.out.line("n, position = uvarint(buffer, position, n)")
-            with self.out.block("for _ in range(n):"):  # a tag takes two bytes at least, so bytes run out before time
+            with self.out.block(f"if n > {wire.MAX_TAGS}:"):
+                self.out.line("raise refuse_tags(n)")
+            with self.out.block("for _ in range(n):"):
                 self._tagged_field(tagged, variable, path)
 
     def _tagged_field(self, tagged: tuple[Field, ...], variable: str, path: str) -> None:
@@ -212,7 +220,6 @@ class DecoderSource:
         self.out.line(f"position += {Packing('>' + codes).size}")
 
 
-_TAKEN = {STRING: "buffer[position:e].tobytes().decode()", BYTES: "buffer[position:e].tobytes()"}
 _UNPACKERS: dict[str, Any] = {}
 RUN_UNPACKERS = {code: wire.RunUnpackers(code) for code in ("?", "b", "h", "i", "q", "H", "I", "d", "16s")}
 

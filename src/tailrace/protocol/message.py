@@ -66,6 +66,7 @@ class Message(Struct):
     FLEXIBLE: ClassVar[str]
     MALFORMED: ClassVar[type[InvalidDataError]] = CorruptMessageError
     MAX_ELEMENTS: ClassVar[int] = 0x7FFF_FFFF  # of all its arrays together, when bytes are decoded
+    TEXT_ERRORS: ClassVar[str] = "strict"  # what becomes of strings that are not UTF-8, in Python's words
     # By version: what `tailrace.protocol.codec` has compiled so far.
     DECODERS: ClassVar[dict[int, Callable[[memoryview, int, int], tuple[Any, int]]]]
     ENCODERS: ClassVar[dict[int, Callable[[Any, list[Payload], list[int]], None]]]
@@ -85,6 +86,7 @@ class Message(Struct):
 class Request(Message):
     MALFORMED = InvalidRequestError
     MAX_ELEMENTS = 200_000  # anybody may send one, and an object takes many times the bytes that announce it
+    TEXT_ERRORS = "replace"  # as Kafka has it: a client's id may be in any encoding, and no name has such characters
 
 
 class Response(Message):
@@ -93,6 +95,7 @@ class Response(Message):
 
 class RequestHead(Message):
     MALFORMED = InvalidRequestError
+    TEXT_ERRORS = Request.TEXT_ERRORS
 
 
 class ResponseHead(Message):

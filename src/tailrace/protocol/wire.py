@@ -16,6 +16,7 @@ from tailrace.env.files import Buffer
 
 UVARINT_LAST_SHIFT: Final = 28
 MAX_STRING_BYTES: Final = 0x7FFF
+MAX_TAGS: Final = 100  # in one struct; no message has ten, and a hundred megabytes of them would take long to go over
 CACHED_RUN: Final = 64  # runs of up to so many numbers keep their packers
 CACHED_UVARINTS: Final = 4096
 _ONE_BYTE: Final = 128
@@ -136,12 +137,18 @@ def refuse_tag(name: str, size: int, read: int) -> MalformedField:
     return MalformedField(f"tagged field {name} has {size} bytes, but its value takes {read}")
 
 
+def refuse_tags(count: int) -> MalformedField:
+    return MalformedField(f"{count} tagged fields in one struct, more than {MAX_TAGS}")
+
+
 def skip_tags(buffer: Buffer, position: int, first: int, end: int) -> int:
     """Go over tagged fields that nobody here knows; `first` is the first byte of their number."""
     count = first
     if first >= _ONE_BYTE:
         count, position = uvarint(buffer, position, first)
-    for _ in range(count):  # each takes two bytes at least, so the bytes run out before time does
+    if count > MAX_TAGS:
+        raise refuse_tags(count)
+    for _ in range(count):
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         if size > end - position:

@@ -7,8 +7,8 @@ Logs are made by jobs. Until the log is there the partition answers as one that 
 takes the role that the latest registration gives it. One making at a time for each name: a topic made again while the
 log of the one before is still on its way waits for its end.
 
-A partition whose directory has failed is offline for the rest of the run. Where only the disk was full, making its log
-is tried again from time to time.
+A partition whose directory has failed is offline for the rest of the run. Where only space or file descriptors were
+short, making its log is tried again from time to time.
 
 Who may call: the thread that owns the logs.
 """
@@ -83,7 +83,7 @@ class ReplicaManager:
         self._awaiting: list[tuple[set[TopicPartition], Callable[[], None]]] = []
         """Who wants to know when certain logs are made."""
         self._to_retry: list[Partition] = []
-        """Offline because a disk was full."""
+        """Offline because of a shortage."""
         self._image: MetadataImage | None = None
         self._brokers = KnownBrokers()
         self._checkpoints = HighWatermarkCheckpoints(logs)
@@ -359,7 +359,7 @@ class ReplicaManager:
         _log.error("%s is offline: %s", partition.id, error)
         self._remove(partition)
         self._offline[partition.id] = partition
-        if isinstance(error, StorageError) and error.disk_full:
+        if isinstance(error, StorageError) and error.is_shortage:
             self._to_retry.append(partition)
         partition.let_go(is_offline=True)
 

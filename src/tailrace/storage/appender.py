@@ -11,7 +11,7 @@ after them; sets that an earlier write took (a roll came between, or the same pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.env import Buffer
 from tailrace.model.errors import (
@@ -38,6 +38,20 @@ if TYPE_CHECKING:
     from tailrace.storage.unified_log import UnifiedLog
 
 _LAST_END_OFFSET: Final = GREATEST_OFFSET - MAX_RELATIVE_OFFSET  # a set has fewer records than its int32 of bytes
+
+
+class Room(NamedTuple):
+    """Sets of one batch, without a producer and in the epoch that is known, join a group at once up to these bounds.
+
+    Nearly every set does. What it would be asked by `_admit` is asked here once for all sets of a call.
+    """
+
+    size_bytes: int
+    max_timestamp: int
+    last_offset: int
+
+
+NO_ROOM: Final = Room(-1, -1, -1)
 
 
 class Arrival:
@@ -92,6 +106,7 @@ class Appender:
         if group.next_offset > _LAST_END_OFFSET:
             raise OffsetOutOfRangeError(f"{self._local.place.dir} ends at {group.next_offset}: no offsets are left")
         results: list[AppendResult] = []
+        room = self._room() if leader_epoch == self._epochs.latest_epoch else NO_ROOM
         for records in sets:
             if group.failure is not None:
                 results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, group.failure))
@@ -109,6 +124,21 @@ class Appender:
                     results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start))
                     continue
                 buffer, batches, first_offset, last_offset, max_timestamp, _, append_time_ms, _ = prepared
+                if (
+                    group.size + len(buffer) <= room.size_bytes
+                    and max_timestamp <= room.max_timestamp
+                    and last_offset <= room.last_offset
+                    and len(batches) == 1
+                    and batches[0].producer_id < 0
+                ):
+                    group.batches.append(batches[0])
+                    group.parts.append(buffer)
+                    group.size += len(buffer)
+                    group.result_places.append(len(results))
+                    group.next_offset = last_offset + 1
+                    results.append(AppendResult(first_offset, last_offset, append_time_ms, log_start))
+                    continue
+                room = NO_ROOM  # what follows may roll
                 arrival = Arrival(buffer, batches, first_offset, last_offset, max_timestamp, now_ms, origin, guard)
                 result = self._admit(arrival, group, results)
             except TailraceError as error:
@@ -126,6 +156,20 @@ class Appender:
             results.append(result)
         self._write(group, results)
         return results
+
+    def _room(self) -> Room:
+        """What the active segment takes without a question: nothing while it is empty, as the first batch decides."""
+        active, config = self._local.active, self._log.config
+        if not active.size or active.offset_index.is_full or active.time_index.is_full:
+            return NO_ROOM
+        first = active.first_timestamp
+        if first < 0:
+            return NO_ROOM
+        return Room(
+            config.segment_bytes - active.size,
+            first + config.segment_ms - active.roll_jitter_ms,
+            active.base_offset + MAX_RELATIVE_OFFSET,
+        )
 
     def append_with_offsets(
         self, records: Buffer, origin: Origin, guard: VerificationGuard, now_ms: int, leader_epoch: int | None

@@ -78,7 +78,7 @@ def _become_swaps_or_go(place: SegmentPlace, newest_first: Sequence[LogSegment])
 def give_up_if_full(place: SegmentPlace, new: Sequence[LogSegment], cause: OSError) -> None:
     """Before anything was put in: on a full disk the new segments go, and the log stays as it is. Then they
     `were_given_up`. With any other error the disk is not asked for more."""
-    if StorageError(f"swap in {place.dir}", cause).disk_full:
+    if StorageError(f"swap in {place.dir}", cause).is_shortage:
         _give_up(place, sorted(new, key=lambda segment: segment.base_offset, reverse=True))
 
 

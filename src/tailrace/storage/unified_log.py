@@ -245,10 +245,10 @@ class UnifiedLog:
         self.flush(covered, ended)
 
     def failed(self, doing: str, cause: OSError) -> StorageError:
-        """The error to answer with. Only a full disk, cleanly undone, leaves the log writable."""
+        """The error to answer with. Only a shortage, cleanly undone, leaves the log writable."""
         error = StorageError(f"{doing} in {self.dir}", cause)
         is_suspect = self.local.active.records.has_waste or self._flusher.sync_error is not None
-        if is_suspect or not error.disk_full:
+        if is_suspect or not error.is_shortage:
             self._failure = error
         self.on_failure(error)
         return error

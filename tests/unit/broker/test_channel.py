@@ -8,6 +8,7 @@ from sim_broker import SimBroker, SimClient, produce_request
 
 from tailrace.broker.channel import MOST_IN_A_TURN
 from tailrace.protocol.frame import encode_request
+from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.produce import PartitionProduceData
 
@@ -97,6 +98,42 @@ def test_kinds_of_acknowledgement_do_not_overtake_each_other(broker: SimBroker) 
         frames += b"".join(encode_request(request, 9, sequence, "sim"))
     client.write(frames)
     answers = {n: each.responses[0].partition_responses[0] for n, each in client.read().items()}
-    assert {n: (each.error_code, each.base_offset) for n, each in answers.items()} == {
-        n: (0, n) for n in (0, 1, 3, 4)
-    }
+    assert {n: (each.error_code, each.base_offset) for n, each in answers.items()} == {n: (0, n) for n in (0, 1, 3, 4)}
+
+
+@pytest.mark.spec("NW-01")
+def test_what_came_before_a_request_that_ends_the_connection_is_answered(broker: SimBroker) -> None:
+    client = broker.client()
+    client.create_topic("orders")
+    good = encode_request(produce_request("orders", batch(1, 100)), 9, 100, "sim")
+    bad = encode_request(produce_request("nowhere", batch(1, 100), acks=0), 9, 101, "sim")
+    client._sent[100] = (0, 9)
+    client.write(b"".join((*good, *bad)))
+    assert client.is_closed
+    assert list(client.read()) == [100]
+
+
+def test_a_name_that_does_not_exist_is_not_told_for_each_of_its_partitions(broker: SimBroker) -> None:
+    """An answer would have thousands of times the bytes of its request."""
+    name, count = "x" * 30_000, 100
+    request = produce_request(name, None)
+    request.topic_data[0].partition_data = [PartitionProduceData(index=n, records=None) for n in range(count)]
+    elections = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=name, partitions=list(range(count)))])
+    for asked, version in ((request, 9), (elections, 2)):
+        client = broker.client()
+        client.post(asked, version)
+        broker.run()
+        assert len(name) < len(client._received) < 3 * len(name)
+
+
+def test_the_longest_name_beside_a_request_that_waits(broker: SimBroker) -> None:
+    """Nothing that cannot be said may come up in a flush's completion: whoever is called there cannot bear it."""
+    client = broker.client()
+    client.create_topic("orders", configs={"flush.messages": "1"})
+    request = produce_request("orders", batch(1, 100))
+    request.topic_data += produce_request("x" * 32_767, batch(1, 100)).topic_data
+    asked = client.post(request, 9)
+    assert asked not in client.read()
+    broker.run()
+    answers = [each.partition_responses[0].error_code for each in client.read()[asked].responses]
+    assert answers == [0, 3]

@@ -10,6 +10,7 @@ import pytest
 from broker_asking import ask, versions_of
 from config_nodes import ConfigNode, override
 
+from tailrace.broker.handlers import describe_configs
 from tailrace.config.log import LogConfig
 from tailrace.config.server import server_keys
 from tailrace.config.table import keys_of
@@ -145,6 +146,15 @@ def test_every_setting_of_a_broker_is_described(node: ConfigNode) -> None:
     assert (entries["ssl.key.password"].value, entries["ssl.key.password"].is_sensitive) == (None, True)
     types = {name: entries[name].config_type for name in ("auto.create.topics.enable", "log.dirs", "num.partitions")}
     assert types == {"auto.create.topics.enable": 1, "log.dirs": 7, "num.partitions": 3}
+
+
+def test_an_answer_has_an_end(node: ConfigNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's settings take thousands of times the bytes in which they were asked for."""
+    broker = DescribeConfigsResource(resource_type=BROKER, resource_name="1", configuration_keys=None)
+    monkeypatch.setattr(describe_configs, "MAX_SETTINGS", len(server_keys()) + 1)
+    results = ask(node, DescribeConfigsRequest(resources=[broker] * 5), 4).results
+    assert [result.error_code for result in results] == [NONE, NONE, *[INVALID_REQUEST] * 3]
+    assert not results[2].configs
 
 
 def test_what_was_set_for_all_brokers(node: ConfigNode) -> None:

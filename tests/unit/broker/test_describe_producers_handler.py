@@ -7,9 +7,10 @@ from broker_asking import ask
 from broker_nodes import LogNode
 from broker_stub import topic
 
+from tailrace.broker.handlers import describe_producers
 from tailrace.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 
-UNKNOWN_TOPIC, NOT_LEADER, INVALID_TOPIC = 3, 6, 17
+UNKNOWN_TOPIC, NOT_LEADER, INVALID_TOPIC, INVALID_REQUEST = 3, 6, 17, 42
 
 
 def describe(node: LogNode, name: str, *indexes: int) -> list[Any]:
@@ -56,3 +57,9 @@ def test_partitions_that_are_not_here(node: LogNode) -> None:
 def test_a_follower_tells_too(node: LogNode) -> None:
     node.learn(*topic("followed", replicas=(2, 1)))
     assert [p.error_code for p in describe(node, "followed", 0)] == [0]
+
+
+def test_an_answer_has_an_end(node: LogNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(describe_producers, "MAX_PRODUCERS", 2)
+    node.produce("orders", producer_id=7, producer_epoch=0, base_sequence=0, timestamps=(1000,))
+    assert [p.error_code for p in describe(node, "orders", 0, 0, 0, 0)] == [0, 0, INVALID_REQUEST, INVALID_REQUEST]

@@ -331,3 +331,16 @@ def test_fetched_records_go_from_the_file_to_the_socket(folder: Path, monkeypatc
         found = answer(sock, 1, 12).responses[0].partitions[0]  # type: ignore[attr-defined]
         assert sum(sent) == len(found.records) > 4 * 900_000
         assert sum(read) < 64 << 10
+
+
+@pytest.mark.spec("NW-01")
+def test_what_came_before_garbage_is_answered(folder: Path) -> None:
+    with serving(folder) as served, served.connect() as sock:
+        for number in range(3):
+            sock.sendall(frame(produce_request("orders", batch(1, 50)), 9, number))
+            answer(sock, 0, 9)
+        sock.sendall(frame(produce_request("orders", batch(1, 50)), 9) * 2 + bytes.fromhex("7fffffff"))
+        for offset in (3, 4):
+            found = answer(sock, 0, 9)
+            assert found.responses[0].partition_responses[0].base_offset == offset  # type: ignore[attr-defined]
+        assert is_closed(sock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -93,3 +94,26 @@ def test_an_action_ends_the_waiting(jobs: ThreadJobs) -> None:
     jobs.later("soon", 1, lambda: seen.append(True))
     jobs.run_until(lambda: bool(seen))
     jobs.run_until(lambda: True)
+
+
+def test_what_can_wait_lets_the_others_pass() -> None:
+    jobs = ThreadJobs(RealClock(), workers=1)
+    begun, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def block() -> None:
+        begun.set()
+        go_on.wait(10)
+
+    jobs.run("block", block)
+    assert begun.wait(10)
+    for number in range(3):
+        jobs.run("patient", partial(order.append, f"patient {number}"), can_wait=True)
+    for number in range(2):
+        jobs.run("pressing", partial(order.append, f"pressing {number}"))
+    go_on.set()
+    ended: list[bool] = []
+    jobs.run("end", lambda: None, lambda _: ended.append(True), can_wait=True)
+    jobs.run_until(lambda: bool(ended))
+    jobs.close()
+    assert order == ["pressing 0", "pressing 1", "patient 0", "patient 1", "patient 2"]

@@ -24,6 +24,7 @@ from tailrace.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from tailrace.protocol.messages.metadata import MetadataResponse
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.schema import (
     BOOL,
@@ -290,7 +291,6 @@ def test_only_buffers_can_be_joined() -> None:
         (0, LEGACY + b"\0\0\0", "1 bytes follow it"),
         (0, FIXED + b"\xff\xfe", "text has length -2"),
         (0, FIXED + b"\0\x05abcd", "text has 5 bytes, but only 4 follow"),
-        (0, FIXED + b"\0\x01\xff", "not UTF-8"),
         (0, FIXED + b"\xff\xff\x80\0\0\0", "raw has length -2147483648"),
         (0, FIXED + b"\xff\xff\x7f\xff\xff\xff", "raw has 2147483647 bytes, but only 0 follow"),
         (0, FIXED + b"\xff\xff" + b"\xff" * 8 + b"\xff\xff\xff\xfe", "numbers has -2 elements"),
@@ -307,7 +307,7 @@ def test_only_buffers_can_be_joined() -> None:
         (2, COMPACT + b"\xff\x01" + b"\x01\x05\x02\x01\x00", "tagged field tagged has 2 bytes, but its value takes 1"),
         (2, COMPACT + b"\xff\x01" + b"\x01\x05\x09\x01", "tagged field 5 has 9 bytes, but only 1 follow"),
         (2, COMPACT + b"\xff\x01" + b"\x01\x06\x09\x01", "tagged field 6 has 9 bytes, but only 1 follow"),
-        (2, COMPACT + b"\xff\x01" + b"\xff\xff\xff\xff\x0f\x06\x00", "does not end"),
+        (2, COMPACT + b"\xff\x01" + b"\xff\xff\xff\xff\x0f\x06\x00", "tagged fields in one struct"),
     ],
 )
 def test_malformed_bytes(version: int, data: bytes, says: str) -> None:
@@ -315,6 +315,19 @@ def test_malformed_bytes(version: int, data: bytes, says: str) -> None:
         decode(Sample, version, data)
     assert caught.value.code == 42
     assert caught.value.name == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_text_of_a_request_that_is_not_utf_8(version: int) -> None:
+    data = encode(sample(text="key", names=["nme"]), version)
+    found = decode(Sample, version, data.replace(b"key", b"k\xff\xc3").replace(b"nme", b"n\xe9e"))
+    assert (found.text, found.names) == ("k\ufffd\ufffd", ["n\ufffde"])
+
+
+def test_text_of_a_response_that_is_not_utf_8() -> None:
+    data = encode(MetadataResponse(cluster_id="abc"), 12)
+    with pytest.raises(CorruptMessageError, match="not UTF-8"):
+        decode(MetadataResponse, 12, data.replace(b"abc", b"a\xffc"))
 
 
 def test_malformed_responses_are_corrupt_messages() -> None:

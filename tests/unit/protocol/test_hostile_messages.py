@@ -19,6 +19,7 @@ from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.record_frame import decode_metadata_record
 from tailrace.protocol.schema import ArrayOf
+from tailrace.protocol.wire import MAX_TAGS
 
 ROUNDS = 6000
 LONG_ROUNDS = 100_000
@@ -162,7 +163,16 @@ def test_lengths_are_refused_before_anything_is_allocated() -> None:
 def test_a_count_of_tags_ends_with_the_bytes() -> None:
     data = encode(MetadataRequest(), 12)
     with pytest.raises(InvalidRequestError, match="does not end"):
-        decode(MetadataRequest, 12, data[:-1] + b"\xff\xff\xff\xff\x0f" + b"\x05\x00" * 100)
+        decode(MetadataRequest, 12, data[:-1] + bytes([MAX_TAGS]) + b"\x05\x00" * (MAX_TAGS - 1))
+
+
+@pytest.mark.parametrize(("message", "version"), [(MetadataRequest, 12), (FetchRequest, 12)])
+def test_tags_are_bounded_in_number(message: type[Message], version: int) -> None:
+    """Two bytes each: a request has room for fifty million."""
+    data = encode(message(), version)
+    decode(message, version, data[:-1] + bytes([MAX_TAGS]) + b"\x05\x00" * MAX_TAGS)
+    with pytest.raises(InvalidRequestError, match="tagged fields in one struct"):
+        decode(message, version, data[:-1] + b"\xff\xff\xff\xff\x0f" + b"\x05\x00" * 200)
 
 
 def test_an_unknown_tag_ends_with_the_bytes() -> None:

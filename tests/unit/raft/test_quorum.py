@@ -331,7 +331,7 @@ def test_a_full_disk_is_the_appenders_to_bear() -> None:
     rig.disk.faults.fail_next("write", "*.log", errno.ENOSPC)
     with pytest.raises(StorageError) as raised:
         rig.append("lost")
-    assert raised.value.disk_full
+    assert raised.value.is_shortage
     assert rig.memory.failures == []
     rig.append("kept")
     rig.jobs.run_all()

@@ -56,7 +56,7 @@ class TestDiskFull:
         results = sim.log.append_as_leader([sized_batch(7000), sized_batch(7000), sized_batch(7000)], 0)
         for result in results:
             assert isinstance(result.error, StorageError)
-            assert result.error.disk_full
+            assert result.error.is_shortage
             assert result.first_offset == -1
         assert sim.log.log_end_offset == 3
         assert bytes_of(sim.log) == file_bytes(sim.world, LOG_FILE) == before
@@ -168,7 +168,7 @@ class TestFailingDisk:
         sim.disk.fail_next("write", "*.log", code)
         [result] = sim.log.append_as_leader([batch(1)], 0)
         assert isinstance(result.error, StorageError)
-        assert (result.error.code, result.error.disk_full, result.error.cause.errno) == (56, False, code)
+        assert (result.error.code, result.error.is_shortage, result.error.cause.errno) == (56, False, code)
         for _ in range(2):  # the disk is well again, but what it holds is not known
             with pytest.raises(StorageError):
                 sim.log.append_as_leader([batch(1)], 0)
@@ -186,7 +186,7 @@ class TestFailingDisk:
         sim.disk.fail_next("write", "*.log", errno.ENOSPC)
         with pytest.raises(StorageError) as caught:
             sim.log.append_as_follower(batch(1))
-        assert caught.value.disk_full
+        assert caught.value.is_shortage
         sim.log.append_as_follower(batch(1))
         assert holds(sim.log) == [(0, 0)]
 

@@ -288,7 +288,7 @@ def test_any_call_of_a_load_may_fail(code: int, clean: bool) -> None:
         if log is None:
             failed += 1
             assert isinstance(error, StorageError)
-            assert error.disk_full == (code == errno.ENOSPC)
+            assert error.is_shortage == (code == errno.ENOSPC)
             assert DIRECTORY in str(error)
         else:
             all_passed = bool(bench.disk.faults._rules)  # the failure was not reached
@@ -346,7 +346,7 @@ def test_a_full_disk_gives_a_clear_error_or_a_log(free_pages: int, clean: bool) 
     log, error = attempt(lambda: bench.open(was_clean=clean, recovery_point=24))
     if log is None:
         assert isinstance(error, StorageError)
-        assert error.disk_full
+        assert error.is_shortage
         assert "free space" in error.hint
     else:
         assert (derived(log), content(log)) == (before, data)

@@ -342,7 +342,7 @@ def test_a_close_that_the_disk_refuses_says_so_and_loses_nothing_that_was_flushe
         if error is None:
             break
         assert isinstance(error, StorageError)
-        assert error.disk_full == (code == errno.ENOSPC)
+        assert error.is_shortage == (code == errno.ENOSPC)
         bench.kill()
         found = bench.open(recovery_point=24)
         assert (derived(found), content(found)) == (before, data)

@@ -200,7 +200,7 @@ class TestOrder:
         sim.tape.fail_next("write", "/data/log-start*", code)
         with pytest.raises(StorageError) as refused:
             sim.delete()
-        assert refused.value.disk_full == (code == errno.ENOSPC)
+        assert refused.value.is_shortage == (code == errno.ENOSPC)
         assert bases(sim.log) == [0, 4, 8]
         assert not named(sim.names(), names.DELETED_SUFFIX)
         if code == errno.ENOSPC:  # the log lives, and the next time they go as what lies below the log start

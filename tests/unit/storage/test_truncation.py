@@ -239,7 +239,7 @@ def test_a_cut_that_the_disk_refuses_leaves_a_log_that_can_be_opened_again(op: A
         if error is None:
             break
         assert isinstance(error, StorageError)
-        assert error.disk_full == (code == errno.ENOSPC)
+        assert error.is_shortage == (code == errno.ENOSPC)
         log.bounds.check()
         with pytest.raises(StorageError):
             append(log, batch(1, 10))

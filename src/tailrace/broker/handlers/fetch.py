@@ -13,7 +13,7 @@ from tailrace.broker.context import RequestContext
 from tailrace.broker.fetch_sessions import FetchPlan, Wanted
 from tailrace.broker.file_range import FileRange
 from tailrace.broker.purgatory import Operation, Watched
-from tailrace.model.errors import TailraceError
+from tailrace.model.errors import InvalidRequestError, TailraceError
 from tailrace.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tailrace.broker.node import Node
 
 READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
+_ERROR_FROM: Final = 7
 _TOPIC_IDS_FROM: Final = 13
 _ENDPOINTS_FROM: Final = 16
 _FOLLOWERS_FROM: Final = 11  # a consumer that says where it is may read from a follower
@@ -41,17 +43,39 @@ Reply = Callable[[FetchResponse], None]
 
 
 def handle(node: Node, context: RequestContext, request: FetchRequest, reply: Reply) -> None:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        error = InvalidRequestError(f"isolation level {request.isolation_level}: it is 0 or 1")
+        reply(_refused(request, context.version, error))
+        return
     fetch = Fetch(node, context, request, reply)
     if fetch.plan.error is not None:
         reply(FetchResponse(error_code=fetch.plan.error.code))
         return
     served = fetch.read()
-    if request.max_wait_ms <= 0 or served.is_enough(request.min_bytes) or not fetch.plan.wanted:
+    is_in_haste = request.max_wait_ms <= 0 or not fetch.plan.wanted
+    if is_in_haste or served.is_enough(request.min_bytes) or any(map(fetch.is_all_of_its_segment, served.parts)):
         fetch.answer(served)
         return
     operation = DelayedFetch(fetch, served)
     context.when_dropped(lambda: node.purgatory.abandon(operation))
     node.purgatory.wait(operation, fetch.partitions(), request.max_wait_ms)
+
+
+def _refused(request: FetchRequest, version: int, error: TailraceError) -> FetchResponse:
+    """Before there were topic ids, an error was told of each partition, too."""
+    topics = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[_failed(part.partition, error.code) for part in topic.partitions],
+        )
+        for topic in request.topics
+        if version < _TOPIC_IDS_FROM
+    ]
+    return FetchResponse(error_code=error.code if version >= _ERROR_FROM else 0, responses=topics)
+
+
+def _failed(index: int, code: int) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
 
 
 class Part(NamedTuple):
@@ -164,6 +188,13 @@ class Fetch:
             return replicas.partition_by_id(wanted.topic_id, wanted.index)
         return replicas.partition(wanted.topic, wanted.index)
 
+    def is_all_of_its_segment(self, part: Part) -> bool:
+        """Whether the rest is in later segments: an answer never goes beyond one, so waiting would add nothing."""
+        if not part.size or part.partition is None or part.found is None:
+            return False
+        end = part.partition.readable_end(self._isolation)
+        return part.found.data.start.segment_base < end.segment_base
+
     def partitions(self) -> list[Partition]:
         """Those that exist, to be watched."""
         found = []
@@ -204,7 +235,7 @@ class Fetch:
                 topics.append(FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id))
             topics[-1].partitions.append(data)
         response = FetchResponse(session_id=session.id if session is not None else 0, responses=topics)
-        if endpoints and self._context.version >= _ENDPOINTS_FROM:
+        if endpoints and self._context.version >= _ENDPOINTS_FROM and self._replica_id < 0:
             response.node_endpoints = list(endpoints.values())
         self._reply(response)
 
@@ -213,9 +244,11 @@ class Fetch:
         index = part.wanted.index
         if error is not None or found is None:
             code = error.code if error is not None else -1
-            data = PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
-            if code in _TELLS_LEADER and self._context.version >= _ENDPOINTS_FROM and part.partition is not None:
-                self._tell_leader(part.partition, data, endpoints)
+            data = _failed(index, code)
+            if part.partition is not None:
+                data.aborted_transactions = None
+                if code in _TELLS_LEADER and self._context.version >= _ENDPOINTS_FROM:
+                    self._tell_leader(part.partition, data, endpoints)
             return data
         data = PartitionData(
             partition_index=index,
@@ -295,7 +328,8 @@ class DelayedFetch(Operation):
         part = self._fetch.read_one(wanted, wanted.max_bytes, True)
         self._size += part.size - self._sizes[moved]
         self._sizes[moved] = part.size
-        if Served([part]).cannot_wait or self._size >= self._fetch.request.min_bytes:
+        is_enough = Served([part]).cannot_wait or self._size >= self._fetch.request.min_bytes
+        if is_enough or self._fetch.is_all_of_its_segment(part):
             self._answer()
             return True
         return False

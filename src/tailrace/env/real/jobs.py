@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -39,7 +40,8 @@ class ThreadJobs:
         self._changed = threading.Condition()
         self._finished: deque[Callable[[], None]] = deque()
         self._later: list[tuple[int, int, Callable[[], None]]] = []
-        self._sequence = 0  # orders actions that are due at the same moment
+        # Orders actions that are due at the same moment. A signal's handler may call `later` while its thread is in it.
+        self._numbers = count()
 
     def run(
         self,
@@ -82,8 +84,7 @@ class ThreadJobs:
 
     def later(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         with self._changed:
-            self._sequence += 1
-            heapq.heappush(self._later, (self._clock.monotonic_ms() + delay_ms, self._sequence, action))
+            heapq.heappush(self._later, (self._clock.monotonic_ms() + delay_ms, next(self._numbers), action))
             self._changed.notify()
         if self._wake is not None:
             self._wake()

@@ -282,7 +282,7 @@ class LogLoading:
         each.directory.has_unloadable = True
         if each.role is Role.CURRENT:
             self._store.unloadable[each.partition] = error
-        if isinstance(error, StorageError) and not error.disk_full:
+        if isinstance(error, StorageError) and not error.is_shortage:
             self._store.report(each.directory, error)
             self._pools[each.directory].cancel_waiting()
         else:

@@ -189,7 +189,7 @@ class LogMover:
         if move.is_over:
             for gone in self._leaving.pop(move.partition, ()):
                 gone({})
-        elif isinstance(error, StorageError) and error.disk_full:
+        elif isinstance(error, StorageError) and error.is_shortage:
             self._wait(move, error, partial(self._make, move, {}))
         else:
             self._fail(move, error)
@@ -247,7 +247,7 @@ class LogMover:
                 done(log)
         elif not self._has_both(move):
             self._fail(move, error)
-        elif not (isinstance(error, StorageError) and error.disk_full):
+        elif not (isinstance(error, StorageError) and error.is_shortage):
             self._fail(move, error)
             self._delete_future(partition, _ignore)
         elif move.copying is not None and move.copying.future.failure is not None:

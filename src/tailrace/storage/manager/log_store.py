@@ -189,8 +189,8 @@ class LogStore:
     # Failing directories
 
     def report(self, directory: LogDirectory, error: StorageError) -> StorageError:
-        """A file operation in the directory has failed. A full disk passes; anything else takes it offline, once."""
-        if error.disk_full:
+        """A file operation in the directory has failed. A shortage passes; anything else takes it offline, once."""
+        if error.is_shortage:
             _log.warning("%s; %s stays in use", error, directory.path)
         elif directory.is_live:
             _log.error("%s; the directory is offline until the next start", error)

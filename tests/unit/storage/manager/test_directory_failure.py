@@ -179,13 +179,14 @@ def test_the_last_directory_stops_the_broker(run: Watched) -> None:
 
 
 @pytest.mark.spec("LM-27", "LM-48")
-def test_a_full_disk_never_takes_a_directory_offline(run: Watched) -> None:
-    """Every call that can find no space, on a log that goes on when there is some again."""
+@pytest.mark.parametrize("shortage", [errno.ENOSPC, errno.EMFILE])
+def test_a_shortage_never_takes_a_directory_offline(run: Watched, shortage: int) -> None:
+    """Every call that can find no space, or no descriptor, on a log that goes on when there is some again."""
     for op in ("write", "create"):
-        run.disk.fail_next(op, "/a/*", errno.ENOSPC, times=None)  # type: ignore[arg-type]
+        run.disk.fail_next(op, "/a/*", shortage, times=None)  # type: ignore[arg-type]
     with pytest.raises(StorageError) as refused:
         run.append(P0)
-    assert (refused.value.code, refused.value.disk_full) == (56, True)
+    assert (refused.value.code, refused.value.is_shortage) == (56, True)
     with pytest.raises(StorageError):
         run.manager.truncate_to({P0: 5})
     run.manager.checkpoint_recovery_points()

@@ -311,7 +311,7 @@ def test_a_full_disk_while_loading_does_not_take_it_offline() -> None:
     assert not run.manager.directories.offline
     error = run.manager.unloadable[TopicPartition("t", 1)]
     assert isinstance(error, StorageError)
-    assert error.disk_full
+    assert error.is_shortage
 
 
 @pytest.mark.parametrize("op", ["list", "unlink", "read"])

@@ -296,7 +296,7 @@ def test_the_target_is_full_for_a_while(op: Any, path: str) -> None:
     assert run.moved == run.failed == []
     trouble = run.progress().trouble
     assert isinstance(trouble, StorageError)
-    assert trouble.disk_full
+    assert trouble.is_shortage
     assert not run.progress().is_copying
     assert op == "create" or COMPLETE not in run.names(run.future().dir)
     assert offsets_in(run.log()) == list(range(100))
