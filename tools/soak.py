@@ -9,6 +9,8 @@
     hostile inputs           damaged bytes go through every reader, which must end in an answer or in a typed error
                              (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
                              interpreted
+    hostile requests         damaged and absurd requests go to a broker over its sockets, which must go on serving
+                             everybody else and not grow (tests/support/request_storm.py)
 
 Each is cut into pieces that run in processes of their own, so that a crash of the interpreter is a finding like any
 other. What is printed at the end are rows for docs/soak.md. A finding is printed whole and makes the exit code 1;
@@ -44,10 +46,12 @@ CRASH_TESTS = {
     "compaction crash points": ("tests/properties/test_compaction_property.py", "TAILRACE_COMPACTION_CRASH_POINTS"),
 }
 KILLS = "kills"
+REQUESTS = "hostile requests"
 PIECE_INPUTS = {
     "crash points": 50_000,
     "compaction crash points": 20_000,
     KILLS: 100,
+    REQUESTS: 50_000,
     "directories": 2_000,
     "appends": 2_000,
 }
@@ -72,6 +76,9 @@ class Piece:
 class Figures:
     crash_points: dict[str, int] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
+    growth_bytes: int = 0
+    """The most that a broker has grown under hostile requests."""
     inputs: dict[str, int] = field(default_factory=dict)
     interpreted: int = 0
     slowest_ms: int = 0
@@ -171,6 +178,10 @@ class Soak:
             figures.kills.update({each: told[each] for each in ("kills", "in_a_clean", "in_retention", "before_work")})
             figures.kills.update(told["counts"])
             return
+        if piece.target == REQUESTS:
+            figures.requests.update({each: told[each] for each in ("requests", "answered", "closed", "given_up")})
+            figures.growth_bytes = max(figures.growth_bytes, told["rss_after_bytes"] - told["rss_before_bytes"])
+            return
         figures.inputs[piece.target] = figures.inputs.get(piece.target, 0) + told["inputs"]
         figures.interpreted += told["inputs"] if not told["compiled"] else 0
         figures.slowest_ms = max(figures.slowest_ms, told["slowest_ms"])
@@ -186,6 +197,9 @@ def start(piece: Piece) -> subprocess.Popen[str]:
         command += [f"--hypothesis-seed={piece.seed}", test]
     elif piece.target == KILLS:
         command = [str(SUPPORT / "kill_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+    elif piece.target == REQUESTS:
+        environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
+        command = [str(SUPPORT / "request_storm.py"), "--count", str(piece.inputs), "--seed", str(piece.seed)]
     else:
         environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
         if piece.is_interpreted:
@@ -231,6 +245,13 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
             f"compacted away, {kills['aborted_dropped']:,} dropped as aborted, {kills['records_retired']:,} retired; "
             f"{kills['probes']:,} old batches sent again; {verdict}; {ending}"
         )
+    requests = figures.requests
+    if requests:
+        yield (
+            f"| {day} | hostile requests | {requests['requests']:,}: {requests['answered']:,} answered, "
+            f"{requests['closed']:,} met by a closed connection, {requests['given_up']:,} not waited for; {verdict}; "
+            f"a broker grew by {figures.growth_bytes / (1 << 20):.1f} MiB at most; {ending}"
+        )
     if figures.inputs:
         each = ", ".join(f"{target} {count:,}" for target, count in figures.inputs.items())
         yield (
@@ -256,6 +277,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--compaction-crash-points", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none"
     )
     parser.add_argument("--kills", type=int, default=200, metavar="N", help="default 200; 0 for none")
+    parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none")
     parser.add_argument("--inputs", type=int, default=2_000_000, metavar="N", help="default 2,000,000; 0 for none")
     parser.add_argument("--seed", type=int, default=None, help="default: another one every time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes at a time")
@@ -263,6 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
     seed = int(time.time()) if args.seed is None else args.seed
     wanted = {
         KILLS: args.kills,
+        REQUESTS: args.requests,
         "compaction crash points": args.compaction_crash_points,
         "crash points": args.crash_points,
     }

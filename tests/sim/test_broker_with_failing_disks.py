@@ -63,6 +63,19 @@ def test_a_full_disk_refuses_appends_and_serves_readers_and_goes_on_when_there_i
     assert everything(client, "orders") == list(range(written + 1))
 
 
+def test_a_full_disk_does_not_fill_the_log_of_the_process(caplog: pytest.LogCaptureFixture) -> None:
+    broker = SimBroker().start()
+    client = broker.client()
+    client.create_topic("orders")
+    broker.world.disk.faults.fail_next("write", "/data/orders-0/*", errno.ENOSPC, times=None)
+    for _ in range(100):
+        client.produce("orders", batch(1, 100))
+    assert len([line for line in caplog.messages if "No space left" in line]) == 1
+    wait(broker, 10_000)
+    client.produce("orders", batch(1, 100))
+    assert len([line for line in caplog.messages if "No space left" in line]) == 2
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_acknowledged_is_lost_on_a_disk_that_fills_up(seed: int) -> None:
     """The metadata log is on the same disk, and its controller must outlive the shortage too."""

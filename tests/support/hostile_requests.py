@@ -206,12 +206,12 @@ def _sized(body: bytes) -> bytes:
 
 
 def _new_topics(request: Any, place: Place) -> bool:
-    total = sum(max(topic.num_partitions, len(topic.assignments)) for topic in request.topics)
+    total = sum(max(topic.num_partitions, len(topic.assignments), 0) for topic in request.topics)
     return total <= MAX_PARTITIONS or total > REFUSED_PARTITIONS + len(request.topics)
 
 
 def _new_partitions(request: Any, place: Place) -> bool:
-    counts = [topic.count for topic in request.topics]
+    counts = [max(topic.count, 0) for topic in request.topics]
     return sum(counts) <= MAX_PARTITIONS or min(counts) > 2 * REFUSED_PARTITIONS
 
 

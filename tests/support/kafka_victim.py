@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "peers" / "kafka"
+
+
+def two_free_ports() -> int:
+    """The first of two neighbours. Below those that clients are given, lest one has it while the broker is down."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with suppress(OSError), socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 1))
+            return port
 
 
 class KafkaVictim:
@@ -18,10 +30,7 @@ class KafkaVictim:
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self._folder = folder
         self._settings = [f"{key}={value}" for key, value in settings.items()]
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            self._port = int(one.getsockname()[1])
-            other.bind(("127.0.0.1", self._port + 1))
+        self._port = two_free_ports()
 
     @property
     def bootstrap_servers(self) -> str:

@@ -24,21 +24,21 @@ class Known(NamedTuple):
 PARTITION_ANSWER = r"responses\.partition_responses\..*"
 
 KNOWN_DIFFERENCES: tuple[Known, ...] = (
-    Known(r"ApiVersions .*", r"api_keys", "What is advertised"),
-    Known(r"ApiVersions .*", r"(finalized|supported)_features", "What is advertised"),
+    Known(r"(controller: )?ApiVersions .*", r"api_keys", "What is advertised"),
+    Known(r"(controller: )?ApiVersions .*", r"(finalized|supported)_features", "What is advertised"),
     Known(r"DescribeTopicPartitions v0 without a name", r"topics\..*", "One bad topic name"),
     Known(r"Fetch .* isolation (2|-1)", r"(responses\.partitions\.)?error_code", "Server errors"),
     Known(r"Fetch .* negative bytes", r"responses\.partitions\..*", "Negative sizes"),
     Known(r"IncrementalAlterConfigs .* unknown operation", r"responses\.error_code", "Server errors"),
-    Known(r"AlterConfigs .* 4 ''", r"responses\.error_.*", "Eligible leader replicas"),
+    Known(r"(controller: )?AlterConfigs .* 4 ''", r"responses\.error_.*", "Eligible leader replicas"),
     Known(
-        r"DescribeConfigs .* (all keys|twice)",
+        r"(controller: )?DescribeConfigs .* (all keys|twice)",
         r"results\.configs\.(config_source|synonyms)",
         "Eligible leader replicas",
     ),
-    Known(r"CreateTopics .*", r"topics\.configs\.config_source", "Eligible leader replicas"),
+    Known(r"(controller: )?CreateTopics .*", r"topics\.configs\.config_source", "Eligible leader replicas"),
     Known(
-        r"DescribeQuorum .* the quorum.*",
+        r"(controller: )?DescribeQuorum .* the quorum.*",
         r"topics\.partitions\.(leader_epoch|high_watermark|current_voters\.(log_end_offset|replica_directory_id))",
         "The quorum",
     ),
@@ -48,6 +48,9 @@ KNOWN_DIFFERENCES: tuple[Known, ...] = (
     Known(r"CreatePartitions v3 the most", r"results\.error_.*", "Server errors"),
     Known(
         r"(Incremental)?AlterConfigs .*, with (a tag twice|tags in disorder)", r"responses\.error_code", "Server errors"
+    ),
+    Known(
+        r"controller: (Incremental)?AlterConfigs .*", r"responses(\.error_.*)?", "Settings on the controller's listener"
     ),
     Known(r".*, with a client id of length -2", r"", "Lengths below −1"),
 )

@@ -139,6 +139,10 @@ class RequestStorm:
         self.tally.trouble = self.trouble()
         return self.tally
 
+    def hang_up(self) -> None:
+        """The next question is asked on a new connection."""
+        self._client.close()
+
     def trouble(self) -> list[str]:
         """Lines of the broker's log that should not be there."""
         return [line for line in self._broker.log.splitlines() if TROUBLE.search(line)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tailrace.broker.forwarding import when_logs_are_there
 from tailrace.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tailrace.protocol.message import Response
 from tailrace.protocol.messages.create_topics import (
@@ -58,7 +59,7 @@ class AutoTopicCreation:
             for result in response.topics:
                 if result.error_code:
                     _log.info("topic %s was not created on first use: %s", result.name, result.error_message)
-        self._node.replicas.when_made(partial(self._made, names))
+        when_logs_are_there(self._node, partial(self._made, names))
 
     def _made(self, names: list[str]) -> None:
         for name in names:

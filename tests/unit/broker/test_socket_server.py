@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -268,6 +268,36 @@ def test_more_large_requests_than_the_budget_has_bytes(folder: Path) -> None:
         for sender in done:
             sender.join(TIMEOUT_S)
         assert served.on_node(lambda: served.server.budget.held_bytes) == 0
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_announced_bytes_that_do_not_come_keep_nobody_waiting_for_long(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_slow: bool
+) -> None:
+    """A request that takes all of the budget, and of which nothing follows, or only a byte now and then."""
+    monkeypatch.setattr("tailrace.broker.connection.LONGEST_PAUSE_MS", 10_000 if is_slow else 100)
+    monkeypatch.setattr("tailrace.broker.connection.LONGEST_REQUEST_MS", 100 if is_slow else 10_000)
+    monkeypatch.setattr("tailrace.broker.socket_server.DAWDLER_SWEEP_MS", 20)
+    with serving(folder, queued_max_request_bytes="1048576", socket_request_max_bytes="1048576") as served:
+        large = frame(produce_request("orders", batch(1, 700_000)), 9)
+        with served.connect() as first, served.connect() as second:
+            first.sendall(large[:40_000])
+            second.sendall(large[:40_000])  # has to wait, however long the first takes
+            sender = threading.Thread(target=second.sendall, args=(large[40_000:],))
+            sender.start()
+            if is_slow:
+                with suppress(ConnectionError):
+                    for byte in range(40_000, 40_100):
+                        first.sendall(large[byte : byte + 1])
+            found = answer(second, 0, 9)
+            assert found.responses[0].partition_responses[0].error_code == 0  # type: ignore[attr-defined]
+            sender.join(TIMEOUT_S)
+            assert is_closed(first)
+        with served.connect() as third:  # a slow one disturbs nobody when nobody waits
+            third.sendall(large[:40_000])
+            assert serves(served)
+            third.sendall(large[40_000:])
+            assert answer(third, 0, 9).responses[0].partition_responses[0].error_code == 0  # type: ignore[attr-defined]
 
 
 def test_clients_that_vanish_while_they_wait(folder: Path) -> None:

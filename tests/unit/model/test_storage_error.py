@@ -20,18 +20,19 @@ def test_does_not_name_a_file_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "hint", "disk_full"),
+    ("code", "hint", "is_shortage"),
     [
         (errno.ENOSPC, "free space", True),
         (errno.EDQUOT, "quota", True),
         (errno.EACCES, "permissions", False),
         (errno.EPERM, "permissions", False),
         (errno.EROFS, "for writing", False),
-        (errno.EMFILE, "open files", False),
+        (errno.EMFILE, "open files", True),
+        (errno.ENFILE, "open files", True),
         (errno.EIO, "check the disk", False),
     ],
 )
-def test_the_hint_fits_the_reason(code: int, hint: str, disk_full: bool) -> None:
+def test_the_hint_fits_the_reason(code: int, hint: str, is_shortage: bool) -> None:
     error = StorageError("write", OSError(code, "refused"))
     assert hint in error.hint
-    assert error.disk_full is disk_full
+    assert error.is_shortage is is_shortage

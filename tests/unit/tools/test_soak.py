@@ -59,7 +59,7 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "shares", lambda: {"codecs": 2, "checkpoints": 1})
-    none = ["--kills", "0", "--compaction-crash-points", "0", "--crash-points", "0"]
+    none = ["--kills", "0", "--requests", "0", "--compaction-crash-points", "0", "--crash-points", "0"]
     assert soak.main([*none, "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
     assert "| hostile inputs | 300 (codecs 200, checkpoints 100; 0 of them" in printed

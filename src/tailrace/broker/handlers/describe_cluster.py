@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 from tailrace.broker.context import RequestContext
 from tailrace.broker.endpoints import ListenerView
 from tailrace.broker.operations import CLUSTER_OPERATIONS
-from tailrace.model.errors import MismatchedEndpointTypeError, TailraceError, UnsupportedEndpointTypeError
+from tailrace.model.errors import (
+    InvalidRequestError,
+    MismatchedEndpointTypeError,
+    TailraceError,
+    UnsupportedEndpointTypeError,
+)
 from tailrace.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -31,8 +36,12 @@ def handle(
     reply: Callable[[DescribeClusterResponse], None],
 ) -> None:
     here = CONTROLLERS if context.is_controller_listener else BROKERS
-    # Version 0 knows no types: it is answered with what there is.
-    wanted = here if context.version == 0 else request.endpoint_type
+    wanted = request.endpoint_type
+    if context.version == 0 and here != BROKERS:  # version 0 knows no other type, nor the errors that came with it
+        reply(
+            _refused(InvalidRequestError("this listener is for CONTROLLER endpoints, which version 0 cannot ask for"))
+        )
+        return
     if wanted not in ENDPOINT_TYPES:
         reply(_refused(UnsupportedEndpointTypeError(f"Unsupported endpoint type {wanted}")))
         return

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.log import LogConfig
@@ -36,6 +37,8 @@ from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.warm import WarmSet
 
 _log = logging.getLogger(__name__)
+
+SHORTAGE_SILENCE_MS: Final = 10_000
 
 Checkpointed = Mapping[TopicPartition, int]
 
@@ -61,6 +64,7 @@ class LogStore:
         self._topic_configs: dict[str, LogConfig] = {}
         self._in: dict[str, dict[TopicPartition, UnifiedLog]] = {each.path: {} for each in self.directories}
         self._failed: list[LogDirectory] = []
+        self._shortage_told_ms: dict[str, int] = {}
         self.is_closing = False
         """Logs are let go of by the shutdown, whatever fails."""
 
@@ -191,7 +195,7 @@ class LogStore:
     def report(self, directory: LogDirectory, error: StorageError) -> StorageError:
         """A file operation in the directory has failed. A shortage passes; anything else takes it offline, once."""
         if error.is_shortage:
-            _log.warning("%s; %s stays in use", error, directory.path)
+            self._tell_shortage(directory, error)
         elif directory.is_live:
             _log.error("%s; the directory is offline until the next start", error)
             directory.go_offline(error)
@@ -199,6 +203,13 @@ class LogStore:
             if not self.is_closing:
                 self.env.jobs.later("log-dir-failure", 0, self.drop_failed)
         return error
+
+    def _tell_shortage(self, directory: LogDirectory, error: StorageError) -> None:
+        """Not of every request that is refused: the log of this process may be on the same disk."""
+        now_ms = self.env.clock.monotonic_ms()
+        if now_ms >= self._shortage_told_ms.get(directory.path, now_ms - SHORTAGE_SILENCE_MS) + SHORTAGE_SILENCE_MS:
+            self._shortage_told_ms[directory.path] = now_ms
+            _log.warning("%s; %s stays in use", error, directory.path)
 
     def drop_failed(self) -> None:
         """Let go of the logs in directories that have failed. NoLiveLogDirError when no directory is left."""
