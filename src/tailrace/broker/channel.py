@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tailrace.broker.context import RequestContext, Slot
+from tailrace.broker.fetch_lane import FETCH, FetchLane
 from tailrace.broker.produce_run import ProduceRun
 from tailrace.model.errors import InvalidRequestError, TailraceError
 from tailrace.protocol.apis import APIS
@@ -81,6 +82,7 @@ class Channel:
         self._is_receiving = False
         self._takes_more = True
         """The transport could send everything so far."""
+        self._fetches = FetchLane(node)
         self._produces = ProduceRun(self) if dispatch.serves(PRODUCE) else None
 
     @property
@@ -119,7 +121,12 @@ class Channel:
                         self._transport.resume()
                         break
                     handled += 1
-                    self._handle(bytes(buffer[frame:frame_end]))
+                    data = bytes(buffer[frame:frame_end])
+                    parts = self._fetches.answer(data, version, correlation_id) if key == FETCH else None
+                    if parts is None:
+                        self._handle(data)
+                    else:
+                        self.send(parts)
                 begin = frame_end
             else:
                 self._check_size(buffer, begin, end)
@@ -153,6 +160,8 @@ class Channel:
             self.answer(slot, encode_response(header, response, version=0))
             return
         request = decode_request(header, frame, position)
+        if key == FETCH:
+            self._fetches.learn(header, request, frame)
         now_ms = self.node.env.clock.now_ms()
         context = RequestContext(
             version,
