@@ -28,7 +28,7 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "1000",  # these two: so that what a round wrote is gone before the next
     "log.initial.task.delay.ms": "1000",
     "num.partitions": "4",
-    # Kafka's defaults of 100 KB are for another time; both sides gain by these, in every row that is not about memory.
+    # Kafka's default is 100 KB for both; both brokers move more bytes with these.
     "socket.receive.buffer.bytes": "-1",
     "socket.send.buffer.bytes": "204800",
 }

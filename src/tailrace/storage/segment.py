@@ -280,7 +280,10 @@ class LogSegment:
             return self._translate(offset, from_position)
 
     def _translate(self, offset: int, from_position: int) -> tuple[int, ShallowBatch] | None:
-        indexed_offset, indexed_position = self.offset_index.lookup(offset)
+        if offset <= self.base_offset:  # whoever reads on from the segment before: nothing has to be looked up
+            indexed_offset, indexed_position = self.base_offset, 0
+        else:
+            indexed_offset, indexed_position = self.offset_index.lookup(offset)
         start = max(indexed_position, from_position)
         if indexed_position and indexed_position >= self.records.size:
             raise CorruptIndexError(f"{self.offset_index.path} points beyond the end of {self.records.path}")
