@@ -158,10 +158,12 @@ def check_both_forms(name: str, count: int) -> None:
     interpreted = run_apart(name, count, TAILRACE_KERNELS="interpreted")
     assert interpreted["compiled"] is False
     check(tally_of(interpreted), count)
-    compiled = hostile_run.run(all_targets()[name], SEED, count)
+    compiled = run_apart(name, count)
+    assert compiled["compiled"] is True
+    check(tally_of(compiled), count)
     differing = [
         number
-        for number, (one, other) in enumerate(zip(compiled.verdicts, interpreted["verdicts"], strict=True))
+        for number, (one, other) in enumerate(zip(compiled["verdicts"], interpreted["verdicts"], strict=True))
         if one != other
     ]
     assert not differing, (
