@@ -12,7 +12,7 @@ from typing import Final
 
 from tailrace.storage.fetch import LogSlice
 
-PROBED_EVERY_BYTES: Final = 128 << 10
+PROBED_EVERY_BYTES: Final = 512 << 10
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", None)
 _BYTE: Final = [bytearray(1)]
 _WARMING_BYTES: Final = 256 << 10
