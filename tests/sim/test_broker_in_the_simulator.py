@@ -276,3 +276,16 @@ def test_acks_that_do_not_exist_are_refused(acks: int, code: int) -> None:
     client = broker.client()
     client.create_topic("orders")
     assert client.produce("orders", batch(1, 100), acks=acks).error_code == code
+
+
+def test_what_is_refused_is_counted() -> None:
+    broker = SimBroker().start()
+    client = broker.client()
+    client.create_topic("orders", configs={"max.message.bytes": "500"})
+    assert client.produce("orders", batch(1, 1000)).error_code == 10
+    damaged = bytearray(batch(1, 100))
+    damaged[-1] ^= 1
+    assert client.produce("orders", bytes(damaged)).error_code == 2
+    topic = broker.node.counters.topic("orders")
+    assert topic.bytes_rejected == len(batch(1, 1000))
+    assert (topic.invalid_crc_records, topic.failed_produce_requests, topic.messages_in) == (1, 2, 0)

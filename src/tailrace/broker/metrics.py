@@ -31,6 +31,13 @@ from tailrace.metrics.histogram import Histogram
 from tailrace.metrics.metrics import Sample
 from tailrace.metrics.row import Columns, Row
 from tailrace.model.error_names import error_name
+from tailrace.model.errors import (
+    CorruptMessageError,
+    MessageTooLargeError,
+    ProducerError,
+    RecordListTooLargeError,
+    TailraceError,
+)
 from tailrace.protocol.apis import APIS
 from tailrace.protocol.message import Response
 
@@ -108,6 +115,16 @@ class TopicMetrics:
         self.invalid_magic_records = 0
         self.invalid_crc_records = 0
         self.invalid_offset_records = 0
+
+    def refused(self, error: TailraceError, size: int) -> None:
+        """A set of `size` bytes was not appended."""
+        self.failed_produce_requests += 1
+        if isinstance(error, MessageTooLargeError | RecordListTooLargeError):
+            self.bytes_rejected += size
+        elif isinstance(error, CorruptMessageError):
+            self.invalid_crc_records += 1
+        elif isinstance(error, ProducerError):
+            self.invalid_offset_records += 1
 
 
 class ApiMetrics:

@@ -365,7 +365,7 @@ class ProduceRun:
                 size += len(records)
                 count += last_offset - first_offset + 1
             else:
-                topic.failed_produce_requests += 1
+                topic.refused(error, len(records))
         topic.bytes_in += size
         topic.messages_in += count
         return results
