@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tailrace.broker.context import RequestContext, Slot
-from tailrace.broker.fetch_lane import FETCH, FetchLane
+from tailrace.broker.fetch_lane import FetchLane
 from tailrace.broker.produce_run import ProduceRun
 from tailrace.model.errors import InvalidRequestError, TailraceError
-from tailrace.protocol.apis import APIS
+from tailrace.protocol.apis import APIS, FETCH, PRODUCE
 from tailrace.protocol.frame import (
     MIN_REQUEST_BYTES,
     SIZE_BYTES,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-PRODUCE: Final = 0
 MAX_WAITING_PRODUCES: Final = 1000
 MOST_IN_A_TURN: Final = 16  # requests other than produce; a client that pipelines does not keep the others waiting
 _SIZE_KEY_VERSION_CORRELATION: Final = struct.Struct(">ihhi")

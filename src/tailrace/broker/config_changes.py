@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from tailrace.broker.context import RequestContext
+from tailrace.broker.forwarding import to_controller
 from tailrace.broker.loggers import Loggers
 from tailrace.config.table import ConfigError
 from tailrace.config.validation import (
@@ -27,6 +29,7 @@ from tailrace.config.validation import (
     usable_broker_overrides,
 )
 from tailrace.model.errors import InvalidConfigError, RefusedRequestError, TailraceError
+from tailrace.protocol.apis import api_of
 
 if TYPE_CHECKING:
     from tailrace.broker.node import Node
@@ -136,3 +139,46 @@ def _check_broker_change(node: Node, name: str, overrides: Mapping[str, str]) ->
         node.live.validate(overrides, is_cluster_default=not name)
     except ConfigError as error:
         raise RefusedRequestError(str(error)) from None
+
+
+def alter(
+    node: Node,
+    context: RequestContext,
+    request: Any,
+    reply: Callable[[Any], None],
+    answer_kind: type[Any],
+    changes_of: Callable[[Any], list[Change]],
+    *,
+    is_incremental: bool,
+) -> None:
+    """Judge what is the broker's to judge, have the controller decide the rest, and answer in the request's order.
+
+    The two requests, and their answers, have the same fields; `answer_kind` is the answer's part for one resource.
+    """
+    resources, kind, response_kind = request.resources, type(request), api_of(request.KEY).response
+    verdicts = judge(node, resources, changes_of, is_incremental=is_incremental, validate_only=request.validate_only)
+    rest = [resource for place, resource in enumerate(resources) if place not in verdicts]
+
+    def answered(response: Any) -> None:
+        decided = {
+            (each.resource_type, each.resource_name): Verdict(each.error_code, each.error_message)
+            for each in response.responses
+        }
+        parts = []
+        for place, resource in enumerate(resources):
+            found = verdicts.get(place) or decided.get((resource.resource_type, resource.resource_name))
+            code, message = found or Verdict(UNKNOWN_SERVER_ERROR, "the controller did not say")
+            parts.append(
+                answer_kind(
+                    error_code=code,
+                    error_message=message,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+            )
+        reply(response_kind(responses=parts))
+
+    if rest:
+        to_controller(node, context, kind(resources=rest, validate_only=request.validate_only), answered)
+    else:
+        answered(response_kind())

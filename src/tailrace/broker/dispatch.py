@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.model.errors import InvalidRequestError, UnsupportedVersionError
-from tailrace.protocol.apis import API_VERSIONS, APIS
+from tailrace.protocol.apis import API_VERSIONS, APIS, PRODUCE
 from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 Reply = Callable[[Any], None]
 Handler = Callable[["Node", "RequestContext", Any, Reply], None]
 
-PRODUCE: Final = 0
 _OLDEST_LISTED_PRODUCE: Final = 0  # librdkafka wants to see versions that nobody serves any more
 
 # Module of `tailrace.broker.handlers` by api key. Produce is not handled one by one, but in runs.

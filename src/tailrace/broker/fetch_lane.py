@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.file_range import FileRange
 from tailrace.model.errors import TailraceError
+from tailrace.protocol.apis import FETCH
 from tailrace.protocol.fetch_shape import FetchShape
 from tailrace.protocol.headers import RequestHeader
 from tailrace.protocol.message import Request
@@ -21,7 +22,6 @@ from tailrace.storage.fetch import Isolation
 if TYPE_CHECKING:
     from tailrace.broker.node import Node
 
-FETCH: Final = 1
 _FOLLOWERS_FROM: Final = 11
 _VAIN_LESSONS: Final = 8  # after so many shapes in a row that never came again, no more are learnt
 

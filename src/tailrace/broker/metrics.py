@@ -38,7 +38,7 @@ from tailrace.model.errors import (
     RecordListTooLargeError,
     TailraceError,
 )
-from tailrace.protocol.apis import APIS
+from tailrace.protocol.apis import APIS, FETCH
 from tailrace.protocol.message import Response
 
 SERVER: Final = "server"
@@ -48,7 +48,6 @@ REQUESTS: Final = "RequestMetrics"
 SOCKETS: Final = "socket-server-metrics"
 SOCKET_SERVER: Final = "SocketServer"
 
-FETCH: Final = 1
 VERSIONS: Final = 1 + max(api.last_version for api in APIS.values())
 
 # Attribute of TopicMetrics → Kafka's meter.

@@ -19,7 +19,7 @@ from tailrace.model.errors import (
     RequestTimedOutError,
     TailraceError,
 )
-from tailrace.protocol.apis import APIS
+from tailrace.protocol.apis import APIS, PRODUCE
 from tailrace.protocol.frame import decode_request, decode_request_header, encode_response
 from tailrace.protocol.headers import RequestHeader
 from tailrace.protocol.messages.produce import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tailrace.broker.context import Slot
     from tailrace.replication.partition import Partition
 
-PRODUCE: Final = 0
 NO_ANSWER: Final = 0
 _ACKS: Final = (-1, 0, 1)
 _ANSWERED: Final = (-1, 1)

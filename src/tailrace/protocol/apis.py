@@ -17,6 +17,8 @@ BROKER: Final = frozenset({"broker"})
 CONTROLLER: Final = frozenset({"controller"})
 BOTH: Final = BROKER | CONTROLLER
 
+PRODUCE: Final = 0
+FETCH: Final = 1
 API_VERSIONS: Final = 18
 NEVER: Final = MAX_VERSION + 1
 
