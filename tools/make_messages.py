@@ -59,6 +59,48 @@ RECORD_MODULES = {
         "Values of the control records of a quorum's log and of its snapshots",
         "LeaderChangeMessage SnapshotHeaderRecord SnapshotFooterRecord KRaftVersionRecord VotersRecord",
     ),
+    "group_offsets": (
+        "Committed offsets, in the group coordinator's log",
+        "LegacyOffsetCommitKey LegacyOffsetCommitValue OffsetCommitKey OffsetCommitValue",
+    ),
+    "classic_groups": ("Groups of the classic protocol", "GroupMetadataKey GroupMetadataValue"),
+    "consumer_groups": (
+        "Groups of the consumer protocol",
+        "ConsumerGroupMetadataKey ConsumerGroupMetadataValue ConsumerGroupPartitionMetadataKey "
+        "ConsumerGroupPartitionMetadataValue ConsumerGroupMemberMetadataKey ConsumerGroupMemberMetadataValue "
+        "ConsumerGroupTargetAssignmentMetadataKey ConsumerGroupTargetAssignmentMetadataValue "
+        "ConsumerGroupTargetAssignmentMemberKey ConsumerGroupTargetAssignmentMemberValue "
+        "ConsumerGroupCurrentMemberAssignmentKey ConsumerGroupCurrentMemberAssignmentValue "
+        "ConsumerGroupRegularExpressionKey ConsumerGroupRegularExpressionValue",
+    ),
+    "share_groups": (
+        "Share groups",
+        "ShareGroupMetadataKey ShareGroupMetadataValue ShareGroupMemberMetadataKey ShareGroupMemberMetadataValue "
+        "ShareGroupTargetAssignmentMetadataKey ShareGroupTargetAssignmentMetadataValue "
+        "ShareGroupTargetAssignmentMemberKey ShareGroupTargetAssignmentMemberValue "
+        "ShareGroupCurrentMemberAssignmentKey ShareGroupCurrentMemberAssignmentValue "
+        "ShareGroupStatePartitionMetadataKey ShareGroupStatePartitionMetadataValue",
+    ),
+    "streams_groups": (
+        "Streams groups",
+        "StreamsGroupMetadataKey StreamsGroupMetadataValue StreamsGroupMemberMetadataKey "
+        "StreamsGroupMemberMetadataValue StreamsGroupTargetAssignmentMetadataKey "
+        "StreamsGroupTargetAssignmentMetadataValue StreamsGroupTargetAssignmentMemberKey "
+        "StreamsGroupTargetAssignmentMemberValue StreamsGroupCurrentMemberAssignmentKey "
+        "StreamsGroupCurrentMemberAssignmentValue StreamsGroupTopologyKey StreamsGroupTopologyValue",
+    ),
+    "transactions": (
+        "Transactional ids, in the transaction coordinator's log",
+        "TransactionLogKey TransactionLogValue",
+    ),
+    "share_state": (
+        "Positions of share groups, in the share coordinator's log",
+        "ShareSnapshotKey ShareSnapshotValue ShareUpdateKey ShareUpdateValue",
+    ),
+    "consumer_protocol": (
+        "What consumers of the classic protocol tell each other through the coordinator",
+        "ConsumerProtocolSubscription ConsumerProtocolAssignment",
+    ),
 }
 SCALARS = {
     "bool": ("BOOL", "bool"),

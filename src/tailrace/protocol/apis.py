@@ -19,6 +19,7 @@ BOTH: Final = BROKER | CONTROLLER
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+OFFSET_COMMIT: Final = 8
 API_VERSIONS: Final = 18
 NEVER: Final = MAX_VERSION + 1
 

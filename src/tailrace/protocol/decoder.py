@@ -97,10 +97,10 @@ class DecoderSource:
         self.out.line(f"{target} = {variable}")
         self._depth -= 1
 
-    def _nullable_struct(self, struct: type[Struct], target: str, path: str) -> None:
+    def _nullable_struct(self, struct: type[Struct], target: str, path: str, null: int = -1) -> None:
         self._run.append(("b", "n"))
         self._flush()
-        with self.out.block("if n < 0:"):
+        with self.out.block(f"if n <= {null}:"):
             self.out.line(f"{target} = None")
         with self.out.block("else:"):
             self._nested_struct(struct, target, path)
@@ -197,7 +197,10 @@ class DecoderSource:
             self.out.line("raise refuse_length(f'tagged field {tag}', n, end - position)")
         for number, f in enumerate(tagged):
             with self.out.block(f"{'elif' if number else 'if'} tag == {f.tag}:"):
-                self._field(f, f"{variable}.{f.name}", path)
+                if isinstance(f.type, type) and is_nullable(f, self.version):
+                    self._nullable_struct(f.type, f"{variable}.{f.name}", path + f.name, null=0)
+                else:
+                    self._field(f, f"{variable}.{f.name}", path)
                 self._flush()
                 with self.out.block(f"if position != {stop}:"):
                     self.out.line(f"raise refuse_tag({path + f.name!r}, {stop} - {begin}, position - {begin})")

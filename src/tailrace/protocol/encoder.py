@@ -167,9 +167,7 @@ class EncoderSource:
     def _tagged_fields(self, tagged: tuple[Field, ...], variable: str, path: str) -> None:
         """In most messages no tagged field has a value of its own: one test, one byte of zero."""
         self._flush()
-        conditions = [
-            self._differs(f, f"{variable}.{f.name}", null_differs=is_nullable(f, self.version)) for f in tagged
-        ]
+        conditions = [self._is_written(f, f"{variable}.{f.name}") for f in tagged]
         fields = f"tags{self._depth}"
         with self.out.block(f"if {' or '.join(f'({condition})' for condition in conditions)}:"):
             self.out.line(f"{fields} = []")
@@ -181,11 +179,21 @@ class EncoderSource:
         with self.out.block("else:"):
             self.out.line(f"{self._add}(b'\\0')")
 
+    def _is_written(self, f: Field, value: str) -> str:
+        """The condition under which a tagged field is. To Kafka a struct that is not there is none of nulls."""
+        nullable = is_nullable(f, self.version)
+        return "True" if nullable and isinstance(f.type, type) else self._differs(f, value, null_differs=nullable)
+
     def _tagged_field(self, f: Field, fields: str, value: str, path: str) -> None:
         pieces, outer = f"pieces{self._depth}", self._add
         self.out.line(f"{pieces} = []")
         self._add = f"{pieces}.append"
-        self._field(f, value, path)
+        if isinstance(f.type, type) and is_nullable(f, self.version):
+            with self._unless_null(value, True, b"\0"):
+                self._run.append(("b", "1"))
+                self._nested_struct(f.type, value, path + f.name)
+        else:
+            self._field(f, value, path)
         self._flush()
         self._add = outer
         self.out.line(f"s = b''.join({pieces})")

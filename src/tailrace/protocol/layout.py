@@ -7,7 +7,7 @@ type        other versions                      flexible versions
 string      int16 length, −1 is null            uvarint length + 1, 0 is null
 bytes       int32 length, −1 is null            uvarint length + 1, 0 is null
 array       int32 number, −1 is null            uvarint number + 1, 0 is null
-struct      its fields; where nullable, an int8 before it: −1 is null, 1 is not
+struct      its fields; where nullable, an int8 before it: −1 is null, in a tagged field 0 is; 1 is not
 """
 
 from __future__ import annotations
