@@ -130,6 +130,11 @@ def crc_of(buffer: Buffer, position: int, size: int) -> int:
     return int(crc32c(memoryview(buffer)[position + ATTRIBUTES_AT : position + size]))
 
 
+def set_crc(batch: bytearray) -> None:
+    """Of a buffer that holds one whole batch."""
+    _CRC.pack_into(batch, CRC_AT, crc_of(batch, 0, len(batch)))
+
+
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     if header.length < HEADER_BYTES - LOG_OVERHEAD:
         raise CorruptMessageError(f"batch at offset {header.base_offset} states a length of {header.length} bytes")

@@ -21,7 +21,6 @@ from tailrace.model.errors import InvalidRecordError
 from tailrace.record.batch import (
     CODEC_MASK,
     CONTROL_BIT,
-    CRC_AT,
     CREATE_TIME,
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
@@ -31,7 +30,7 @@ from tailrace.record.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    crc_of,
+    set_crc,
 )
 from tailrace.record.compression import compress
 from tailrace.record.shallow import NO_TIMESTAMP
@@ -39,7 +38,6 @@ from tailrace.record.varint import append_varint, append_varlong
 
 Headers = Iterable[tuple[str, Buffer | None]]
 
-_CRC: Final = struct.Struct(">I")
 
 MAX_INT32: Final = 0x7FFF_FFFF
 MAX_INT64: Final = 0x7FFF_FFFF_FFFF_FFFF
@@ -276,5 +274,5 @@ def _assemble(header: BatchHeader, payload: Buffer) -> bytearray:
     except struct.error as cause:
         raise InvalidRecordError(f"a field does not fit the batch header: {header}") from cause
     batch += payload
-    _CRC.pack_into(batch, CRC_AT, crc_of(batch, 0, len(batch)))
+    set_crc(batch)
     return batch

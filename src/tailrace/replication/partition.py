@@ -241,6 +241,7 @@ class Partition:
         acks: int,
         origin: Origin = Origin.CLIENT,
         guard: VerificationGuard = NO_GUARD,
+        transaction_version: int = 0,
     ) -> list[AppendResult]:
         """As leader: see `UnifiedLog.append_as_leader`; then the high watermark follows where it may.
 
@@ -255,10 +256,10 @@ class Partition:
                     f"{self.id} has {len(self.isr_state.isr)} replicas in sync, min.insync.replicas asks for "
                     f"{self.effective_min_isr}"
                 )
-            results = log.append_as_leader(sets, self.leader_epoch, origin, guard)
+            results = log.append_as_leader(sets, self.leader_epoch, origin, guard, transaction_version)
             self._advance(log)
         else:
-            results = log.append_as_leader(sets, self.leader_epoch, origin, guard)
+            results = log.append_as_leader(sets, self.leader_epoch, origin, guard, transaction_version)
             if log.flush_awaited <= log.local.recovery_point:
                 log.bounds.commit_everything()
                 if not self.is_unsaved:
@@ -266,6 +267,20 @@ class Partition:
         if self.on_moved is not None:
             self.on_moved(self)
         return results
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether this producer's transaction is open here."""
+        log = self._led
+        return log is not None and log.producers.is_in_transaction(producer_id, epoch)
+
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
+    ) -> VerificationGuard:
+        """As leader: see `UnifiedLog.start_verification`. NotLeaderOrFollowerError."""
+        log = self._led
+        if log is None:
+            raise self._refusal()
+        return log.start_verification(producer_id, sequence, epoch, supports_epoch_bump)
 
     def is_committed(self, offset: int) -> bool:
         """Whether the record at `offset` is on every replica that counts."""

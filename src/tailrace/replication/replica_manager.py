@@ -94,6 +94,8 @@ class ReplicaManager:
         """Told when the partitions of a failed directory are offline: the controller must hear of it."""
         self.on_directory_differs: Callable[[Partition, LogDirectory], object] = _no_one
         """Told when a partition's log is in another directory than the metadata says."""
+        self.on_role_changed: Callable[[Partition], object] = _unheard
+        """Told when a partition begins to lead, follows, or is gone from here."""
         logs.when_offline(self._directory_failed)
         logs.when_replaced(self._log_replaced)
         if metrics is not None:
@@ -116,6 +118,7 @@ class ReplicaManager:
         for partition in list(self._partitions.values()):
             self._remove(partition)
             partition.let_go()
+            self.on_role_changed(partition)
         done()
 
     def checkpoint_high_watermarks(self, done: Callable[[], None] | None = None) -> None:
@@ -211,6 +214,7 @@ class ReplicaManager:
             self._remove(partition)
             partition.let_go()
             self._checkpoints.forget(partition.id)
+            self.on_role_changed(partition)
         self._logs.delete([each.id for each in partitions], _report)
 
     def _remove(self, partition: Partition) -> None:
@@ -260,6 +264,7 @@ class ReplicaManager:
             self._go_offline(partition, error)
         else:
             self._compare_directory(partition, registration)
+            self.on_role_changed(partition)
 
     def _compare_directory(self, partition: Partition, registration: PartitionRegistration) -> None:
         directory = self._logs.directory_of(partition.id)
@@ -362,6 +367,7 @@ class ReplicaManager:
         if isinstance(error, StorageError) and error.is_shortage:
             self._to_retry.append(partition)
         partition.let_go(is_offline=True)
+        self.on_role_changed(partition)
 
     def _retry(self) -> None:
         to_retry, self._to_retry = self._to_retry, []
@@ -393,4 +399,8 @@ def _nobody(directory: LogDirectory) -> None:
 
 
 def _no_one(partition: Partition, directory: LogDirectory) -> None:
+    pass
+
+
+def _unheard(partition: Partition) -> None:
     pass

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tailrace.env import Buffer
-from tailrace.model.errors import InvalidTxnStateError, TailraceError
+from tailrace.model.errors import InvalidProducerEpochError, InvalidTxnStateError, TailraceError
 from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage.origin import Origin
-from tailrace.storage.producer_append import ProducerAppendInfo
-from tailrace.storage.producer_entry import BatchMetadata, CompletedTxn
+from tailrace.storage.producer_append import MARKERS_RAISE_EPOCH_FROM, ProducerAppendInfo
+from tailrace.storage.producer_entry import BatchMetadata, CompletedTxn, ProducerStateEntry
 from tailrace.storage.producer_replay import marker_of
 from tailrace.storage.producer_state import ProducerStateManager
 from tailrace.storage.verification import NO_GUARD, VerificationGuard
@@ -70,11 +70,13 @@ def examine_producers(
     guard: VerificationGuard,
     *,
     must_verify: bool,
+    transaction_version: int = 0,
 ) -> ProducerChanges:
     """Check the idempotent and transactional batches of a set that will be written at `place`.
 
     Raises a ProducerError when one is out of order or fenced. Nothing that is known of producers changes before the
     write has succeeded; only a verification has served, even if the write fails: a resend is verified again.
+    `transaction_version` is the one that a coordinator states for the markers that it sends.
     """
     updates: dict[int, ProducerAppendInfo] = {}
     completed: list[CompletedTxn] = []
@@ -87,27 +89,46 @@ def examine_producers(
                 )
                 if duplicate is not None:
                     return ProducerChanges({}, [], duplicate)
-                if must_verify and batch.is_transactional:
-                    _check_verified(state, batch, guard)
+            if batch.is_transactional and (origin is Origin.CLIENT or origin is Origin.COORDINATOR):
+                _check_verified(state, batch, guard, must_verify)
             info = updates.get(batch.producer_id)
             if info is None:
                 info = updates[batch.producer_id] = state.prepare_update(batch.producer_id, origin)
             first = LogOffsetMetadata(batch.base_offset, place.segment_base, position)
-            ended = info.append(batch, first, marker_of(buffer, batch) if batch.is_control else None)
+            marker = marker_of(buffer, batch) if batch.is_control else None
+            ended = info.append(batch, first, marker, transaction_version)
             if ended is not None:
                 completed.append(ended)
             if batch.is_transactional:
-                state.settle_verification(batch.producer_id, batch.producer_epoch, batch.is_control)
+                brings_epoch = batch.is_control and transaction_version >= MARKERS_RAISE_EPOCH_FROM
+                state.settle_verification(batch.producer_id, batch.producer_epoch, brings_epoch)
         position += batch.size
     return ProducerChanges(updates, completed)
 
 
-def _check_verified(state: ProducerStateManager, batch: ShallowBatch, guard: VerificationGuard) -> None:
-    """The first batch of a transaction needs the guard that its coordinator's answer released."""
+def _check_verified(
+    state: ProducerStateManager, batch: ShallowBatch, guard: VerificationGuard, must_verify: bool
+) -> None:
+    """The first batch of a transaction needs the guard that its coordinator's answer released.
+
+    An epoch that is over is told first: a producer that was fenced while it was verified must hear of that, and not
+    try again.
+    """
     known = state.producers.get(batch.producer_id)
-    is_open = known is not None and known.txn_first_offset is not None and known.producer_epoch == batch.producer_epoch
-    if is_open:
+    if known is not None:
+        if state.is_in_transaction(batch.producer_id, batch.producer_epoch):
+            return
+        check_epoch_goes_on(known, batch.producer_epoch)
+    if not must_verify or batch.is_control:
         return
     waiting = state.verification_entry(batch.producer_id)
     if not (waiting.guard if waiting is not None else NO_GUARD).verifies(guard):
         raise InvalidTxnStateError(f"the transaction of producer {batch.producer_id} was not verified before its batch")
+
+
+def check_epoch_goes_on(known: ProducerStateEntry, producer_epoch: int) -> None:
+    """Raises InvalidProducerEpochError for a transactional producer of an epoch before the known one."""
+    if producer_epoch < known.producer_epoch:
+        raise InvalidProducerEpochError(
+            f"epoch {producer_epoch} of producer {known.producer_id} is lower than {known.producer_epoch}"
+        )

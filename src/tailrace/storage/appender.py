@@ -57,7 +57,17 @@ NO_ROOM: Final = Room(-1, -1, -1)
 class Arrival:
     """One set with the offsets it will have, and what the checks need to know of it."""
 
-    __slots__ = ("batches", "buffer", "first_offset", "guard", "last_offset", "max_timestamp", "now_ms", "origin")
+    __slots__ = (
+        "batches",
+        "buffer",
+        "first_offset",
+        "guard",
+        "last_offset",
+        "max_timestamp",
+        "now_ms",
+        "origin",
+        "transaction_version",
+    )
 
     def __init__(
         self,
@@ -69,6 +79,7 @@ class Arrival:
         now_ms: int,
         origin: Origin,
         guard: VerificationGuard,
+        transaction_version: int = 0,
     ) -> None:
         self.buffer = buffer
         self.batches = batches
@@ -78,17 +89,17 @@ class Arrival:
         self.now_ms = now_ms
         self.origin = origin
         self.guard = guard
+        self.transaction_version = transaction_version
 
 
 class Appender:
     """Belongs to one UnifiedLog and runs on its owner's thread."""
 
-    def __init__(self, log: UnifiedLog, *, verifies_transactions: bool) -> None:
+    def __init__(self, log: UnifiedLog) -> None:
         self._log = log
         self._local = log.local
         self._producers = log.producers
         self._epochs = log.epochs
-        self._verifies_transactions = verifies_transactions
         self._unfinished: list[tuple[LogSegment, CompletedTxn]] = []
         """Markers in the log whose transaction could not be entered in its index yet; they hold back the LSO."""
 
@@ -100,6 +111,7 @@ class Appender:
         guard: VerificationGuard,
         rules: ValidationRules,
         now_ms: int,
+        transaction_version: int = 0,
     ) -> list[AppendResult]:
         log_start = self._log.log_start_offset
         group = WriteGroup(self._local.end_offset)
@@ -139,7 +151,17 @@ class Appender:
                     results.append(AppendResult(first_offset, last_offset, append_time_ms, log_start))
                     continue
                 room = NO_ROOM  # what follows may roll
-                arrival = Arrival(buffer, batches, first_offset, last_offset, max_timestamp, now_ms, origin, guard)
+                arrival = Arrival(
+                    buffer,
+                    batches,
+                    first_offset,
+                    last_offset,
+                    max_timestamp,
+                    now_ms,
+                    origin,
+                    guard,
+                    transaction_version,
+                )
                 result = self._admit(arrival, group, results)
             except TailraceError as error:
                 # Kept as a value, it must not keep the frames that it came through: they hold the records.
@@ -288,7 +310,8 @@ class Appender:
             place,
             arrival.origin,
             arrival.guard,
-            must_verify=self._verifies_transactions,
+            must_verify=self._producers.verifies_transactions,
+            transaction_version=arrival.transaction_version,
         )
 
     def _write(self, group: WriteGroup, results: list[AppendResult]) -> None:

@@ -160,7 +160,6 @@ class _Loading:
             self._metadata,
             log_start_offset=log_start,
             topic_id=topic_id,
-            verifies_transactions=self._options.verifies_transactions,
             captured=self._captured,
             unsynced_snapshots=() if self._options.was_clean else producers.snapshot_paths,
         )
@@ -189,6 +188,7 @@ class _Loading:
             self._place.dir,
             max_transaction_timeout_ms=self._options.max_transaction_timeout_ms,
             producer_expiration_ms=self._options.producer_expiration_ms,
+            verifies_transactions=self._options.verifies_transactions,
         )
 
     def _take_snapshot(self, producers: ProducerStateManager) -> None:

@@ -58,9 +58,11 @@ class ProducerStateManager:
         *,
         max_transaction_timeout_ms: int = 900_000,
         producer_expiration_ms: int = 86_400_000,
+        verifies_transactions: bool = False,
     ) -> None:
         self.max_transaction_timeout_ms = max_transaction_timeout_ms
         self.producer_expiration_ms = producer_expiration_ms
+        self.verifies_transactions = verifies_transactions
         self.producers: dict[int, ProducerStateEntry] = {}
         self._ongoing: list[TxnMetadata] = []  # by first offset
         # A heap by first offset. Transactions below its top may be replicated already: they go when they come up.
@@ -170,6 +172,10 @@ class ProducerStateManager:
 
     # Verification (KIP-890)
 
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        known = self.producers.get(producer_id)
+        return known is not None and known.producer_epoch == epoch and known.txn_first_offset is not None
+
     def maybe_create_verification_state(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationStateEntry:
@@ -178,9 +184,9 @@ class ProducerStateManager:
     def verification_entry(self, producer_id: int) -> VerificationStateEntry | None:
         return self._verification.get(producer_id)
 
-    def settle_verification(self, producer_id: int, producer_epoch: int, is_control: bool) -> None:
+    def settle_verification(self, producer_id: int, producer_epoch: int, brings_epoch: bool) -> None:
         """To be called for each transactional batch that passed `ProducerAppendInfo.append`."""
-        self._verification.settle(producer_id, producer_epoch, is_control)
+        self._verification.settle(producer_id, producer_epoch, brings_epoch)
 
     # Forgetting
 

@@ -31,7 +31,7 @@ from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
 from tailrace.model.invariant import invariant
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata
 from tailrace.storage import offset_lookup, producer_replay, segment_deletion, segment_swap, swap
-from tailrace.storage.append import AppendResult
+from tailrace.storage.append import AppendResult, check_epoch_goes_on
 from tailrace.storage.appender import Appender
 from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.fetch import FetchData, Isolation
@@ -72,7 +72,6 @@ class UnifiedLog:
         *,
         log_start_offset: int,
         topic_id: TopicId | None,
-        verifies_transactions: bool = False,
         captured: Iterable[CapturedSnapshot] = (),
         unsynced_snapshots: Iterable[str] = (),
     ) -> None:
@@ -97,7 +96,7 @@ class UnifiedLog:
         self.use_config(self.config)
         self.topic_id = topic_id
         self._flusher = Flusher(local, producers, epochs, self._flush_trouble, captured, unsynced_snapshots)
-        self._appender = Appender(self, verifies_transactions=verifies_transactions)
+        self._appender = Appender(self)
 
     @property
     def dir(self) -> str:
@@ -179,6 +178,7 @@ class UnifiedLog:
         leader_epoch: int,
         origin: Origin = Origin.CLIENT,
         guard: VerificationGuard = NO_GUARD,
+        transaction_version: int = 0,
     ) -> list[AppendResult]:
         """Validate each set, give it offsets, write all with as few writes as possible; one result for each set.
 
@@ -186,7 +186,10 @@ class UnifiedLog:
         `flush.messages` reached, a flush was started: see `flush_awaited` for when to acknowledge.
         """
         self._check_writable()
-        return self._appender.append_as_leader(sets, leader_epoch, origin, guard, self._rules, self._env.clock.now_ms())
+        now_ms = self._env.clock.now_ms()
+        return self._appender.append_as_leader(
+            sets, leader_epoch, origin, guard, self._rules, now_ms, transaction_version
+        )
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """A leader's epoch begins at the log end, on disk before anything is written in it."""
@@ -213,10 +216,15 @@ class UnifiedLog:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> VerificationGuard:
-        """A guard for the first batch of a transaction; NO_GUARD when the transaction is open here already."""
+        """A guard for the first batch of a transaction; NO_GUARD when the transaction is open here already.
+
+        InvalidProducerEpochError when a later epoch of the producer has been here.
+        """
         known = self.producers.producers.get(producer_id)
-        if known is not None and known.txn_first_offset is not None and known.producer_epoch == epoch:
-            return NO_GUARD
+        if known is not None:
+            if self.producers.is_in_transaction(producer_id, epoch):
+                return NO_GUARD
+            check_epoch_goes_on(known, epoch)
         entry = self.producers.maybe_create_verification_state(
             producer_id, sequence, epoch, supports_epoch_bump, self._env.clock.now_ms()
         )

@@ -17,7 +17,6 @@ The owner of the log calls this. A buffer that can be written to is the log's fr
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
 
 from crc32c import crc32c
 
@@ -26,7 +25,6 @@ from tailrace.model.errors import InvalidRecordError, InvalidTimestampError
 from tailrace.record.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
-    CRC_AT,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -34,7 +32,7 @@ from tailrace.record.batch import (
     MAGIC_V2,
     BatchHeader,
     check_crc,
-    crc_of,
+    set_crc,
     set_max_timestamp,
 )
 from tailrace.record.check import check_batch
@@ -47,7 +45,6 @@ from tailrace.storage.validation import MAX_INT64, MIN_INT64, ValidatedSet, Vali
 
 __all__ = ["ValidatedSet", "ValidationRules", "prepare_leader_set"]
 
-_CRC: Final = Struct(">I")
 
 _unpack_header = HEADER.unpack_from
 _pack_place = Struct(">qii").pack_into  # base offset, length, leader epoch
@@ -261,5 +258,5 @@ def _repacked(whole: memoryview, header: BatchHeader, rules: ValidationRules) ->
         ).pack()
     )
     repacked += payload
-    _CRC.pack_into(repacked, CRC_AT, crc_of(repacked, 0, len(repacked)))
+    set_crc(repacked)
     return repacked

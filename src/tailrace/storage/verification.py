@@ -34,7 +34,7 @@ class VerificationStateEntry:
 
     `lowest_sequence` is the lowest one seen waiting in `epoch`: a batch with a higher sequence must not get in before
     it, or the lower one could only be retried into OUT_OF_ORDER_SEQUENCE until its retries run out.
-    `supports_epoch_bump` says that the client raises its epoch with every transaction (transactions version 2).
+    `supports_epoch_bump` says that the client of `epoch` raises it with every transaction (transactions version 2).
     """
 
     __slots__ = ("epoch", "guard", "lowest_sequence", "supports_epoch_bump", "timestamp_ms")
@@ -46,11 +46,12 @@ class VerificationStateEntry:
         self.epoch = epoch
         self.supports_epoch_bump = supports_epoch_bump
 
-    def note_waiting(self, sequence: int, epoch: int) -> None:
+    def note_waiting(self, sequence: int, epoch: int, supports_epoch_bump: bool) -> None:
         """A batch waits for verification: a new epoch counts its sequences afresh, an older one is of no interest."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence
+            self.supports_epoch_bump = supports_epoch_bump
         elif epoch == self.epoch and sequence < self.lowest_sequence:
             self.lowest_sequence = sequence
 
@@ -74,20 +75,20 @@ class VerificationStates:
         if entry is None:
             entry = self._entries[producer_id] = VerificationStateEntry(now_ms, sequence, epoch, supports_epoch_bump)
         else:
-            entry.note_waiting(sequence, epoch)
+            entry.note_waiting(sequence, epoch, supports_epoch_bump)
         return entry
 
     def get(self, producer_id: int) -> VerificationStateEntry | None:
         return self._entries.get(producer_id)
 
-    def settle(self, producer_id: int, epoch: int, is_control: bool) -> None:
+    def settle(self, producer_id: int, epoch: int, brings_epoch: bool) -> None:
         """A transactional batch was taken: the verification has served, whatever came of it.
 
-        Except for a marker of the very epoch being verified by a client that raises its epoch with every transaction:
-        the marker ended the transaction before, and the one being verified goes on.
+        Except for a marker that has brought the very epoch being verified (`brings_epoch`: it is higher than that of
+        the data): the marker ended the transaction before, and the one being verified goes on.
         """
         entry = self._entries.get(producer_id)
-        if entry is not None and not (is_control and entry.supports_epoch_bump and entry.epoch == epoch):
+        if entry is not None and not (brings_epoch and entry.epoch == epoch):
             del self._entries[producer_id]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:

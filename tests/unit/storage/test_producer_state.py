@@ -256,7 +256,7 @@ def test_verification_reaches_the_check_of_an_append(log: Log) -> None:
     with pytest.raises(OutOfOrderSequenceError, match="while 3 waits"):
         log.data(7, 4, txn=True)
     log.data(7, 3, txn=True)
-    log.state.settle_verification(7, 0, is_control=False)
+    log.state.settle_verification(7, 0, brings_epoch=False)
     assert log.state.verification_entry(7) is None
     log.data(7, 4, txn=True)
 

@@ -28,44 +28,55 @@ def test_no_guard_verifies_nothing_not_even_itself() -> None:
 )
 def test_lowest_waiting_sequence(sequence: int, epoch: int, expected: tuple[int, int]) -> None:
     entry = VerificationStateEntry(0, 5, 2, supports_epoch_bump=False)
-    entry.note_waiting(sequence, epoch)
+    entry.note_waiting(sequence, epoch, supports_epoch_bump=False)
     assert (entry.lowest_sequence, entry.epoch) == expected
 
 
 def test_second_batch_joins_the_verification_of_the_first() -> None:
     states = VerificationStates()
     first = states.start(7, 5, 2, supports_epoch_bump=True, now_ms=100)
-    second = states.start(7, 4, 2, supports_epoch_bump=False, now_ms=200)
+    second = states.start(7, 4, 2, supports_epoch_bump=True, now_ms=200)
     assert second is first
     assert (first.lowest_sequence, first.timestamp_ms, first.supports_epoch_bump) == (4, 100, True)
     assert states.get(8) is None
 
 
+@pytest.mark.parametrize(
+    ("before", "epoch", "now", "expected"),
+    [
+        (True, 3, False, False),  # an older client has taken over
+        (False, 3, True, True),  # and a newer one
+        (True, 1, False, True),  # a late one
+    ],
+)
+def test_what_the_client_does_with_epochs(before: bool, epoch: int, now: bool, expected: bool) -> None:
+    states = VerificationStates()
+    states.start(7, 0, 2, before, now_ms=0)
+    assert states.start(7, 0, epoch, now, now_ms=0).supports_epoch_bump is expected
+
+
 def test_verification_begun_again_has_another_guard() -> None:
     states = VerificationStates()
     stale = states.start(7, 0, 0, supports_epoch_bump=False, now_ms=0).guard
-    states.settle(7, 0, is_control=False)
-    states.settle(7, 0, is_control=False)
+    states.settle(7, 0, brings_epoch=False)
+    states.settle(7, 0, brings_epoch=False)
     assert not states.start(7, 0, 0, supports_epoch_bump=False, now_ms=0).guard.verifies(stale)
 
 
 @pytest.mark.parametrize(
-    ("supports_epoch_bump", "epoch", "is_control", "stays"),
+    ("epoch", "brings_epoch", "stays"),
     [
-        (True, 2, False, False),  # the data it was for
-        (True, 2, True, True),  # a marker that ended the transaction before and brought this epoch
-        (True, 1, True, False),
-        (False, 2, True, False),  # the transaction under verification itself was ended
-        (False, 2, False, False),
+        (2, True, True),  # a marker that ended the transaction before and brought this epoch
+        (1, True, False),
+        (3, True, False),
+        (2, False, False),  # the data it was for, or the transaction under verification itself was ended
     ],
 )
-def test_taken_batch_settles_the_verification(
-    supports_epoch_bump: bool, epoch: int, is_control: bool, stays: bool
-) -> None:
+def test_taken_batch_settles_the_verification(epoch: int, brings_epoch: bool, stays: bool) -> None:
     states = VerificationStates()
-    states.start(7, 0, 2, supports_epoch_bump, now_ms=0)
-    states.settle(7, epoch, is_control)
-    states.settle(8, epoch, is_control)
+    states.start(7, 0, 2, supports_epoch_bump=True, now_ms=0)
+    states.settle(7, epoch, brings_epoch)
+    states.settle(8, epoch, brings_epoch)
     assert (states.get(7) is not None) == stays
 
 

@@ -9,21 +9,19 @@ Records are walked and judged by kernels; Python sees batches only. One thread a
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, NamedTuple
 
 from tailrace.env import Buffer
 from tailrace.model.errors import InvalidRecordError
 from tailrace.record import kernels
 from tailrace.record.batch import (
-    CRC_AT,
     DELETE_HORIZON_BIT,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC_V2,
     BatchHeader,
-    crc_of,
+    set_crc,
 )
 from tailrace.record.compression import compress, decompress
 from tailrace.record.filter import emptied
@@ -34,7 +32,6 @@ from tailrace.storage.compaction.offset_map import OffsetMap
 from tailrace.storage.compaction.rows import Rows, timestamps_of
 from tailrace.storage.compaction.verdict import CleanRules, Verdict
 
-_CRC: Final = Struct(">I")
 _GREATEST_LENGTH: Final = 2**31 - 1
 
 
@@ -163,5 +160,5 @@ def _assembled(
         ).pack()
     )
     made += records
-    _CRC.pack_into(made, CRC_AT, crc_of(made, 0, len(made)))
+    set_crc(made)
     return made

@@ -338,6 +338,10 @@ class LogManager:
         """After how long an idle producer is forgotten, in every log."""
         self._store.use_producer_expiration(expiration_ms)
 
+    def update_transaction_verification(self, is_enabled: bool) -> None:
+        """Whether a transaction's first batch must have been verified, in every log."""
+        self._store.use_transaction_verification(is_enabled)
+
     def _apply_configs(self, concerns: Callable[[TopicPartition], bool]) -> None:
         for role in (Role.CURRENT, Role.FUTURE):
             for partition, log in self._store.logs(role).items():

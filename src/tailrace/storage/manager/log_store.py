@@ -104,7 +104,7 @@ class LogStore:
         config = self.config_of(partition.topic)
         if log.config != config:
             log.use_config(config)
-        log.producers.producer_expiration_ms = self._options.producer_expiration_ms
+        self._use_producer_options(log)
 
     def remove(self, partition: TopicPartition, role: Role) -> UnifiedLog:
         """The log takes part no more; what becomes of it is the caller's."""
@@ -131,7 +131,16 @@ class LogStore:
     def use_producer_expiration(self, expiration_ms: int) -> None:
         self._options = replace(self._options, producer_expiration_ms=expiration_ms)
         for log in self.all_logs():
-            log.producers.producer_expiration_ms = expiration_ms
+            self._use_producer_options(log)
+
+    def use_transaction_verification(self, is_enabled: bool) -> None:
+        self._options = replace(self._options, verifies_transactions=is_enabled)
+        for log in self.all_logs():
+            self._use_producer_options(log)
+
+    def _use_producer_options(self, log: UnifiedLog) -> None:
+        log.producers.producer_expiration_ms = self._options.producer_expiration_ms
+        log.producers.verifies_transactions = self._options.verifies_transactions
 
     # Checkpoints
 
