@@ -14,51 +14,48 @@ LATER: Final = Effect.LATER
 @dataclass(frozen=True)
 class GroupConfig:
     group_consumer_assignment_interval_ms: int = key(
-        1_000, whole(0, MAX_INT), "least time between two assignments of a consumer group", mode=CLUSTER, effect=LATER
+        1_000, whole(0, MAX_INT), "least time between two assignments of a consumer group", mode=CLUSTER
     )
     group_consumer_assignors: tuple[str, ...] = key(
-        ("uniform", "range"), text_list, "assignors of consumer groups, the default first", effect=LATER
+        ("uniform", "range"), text_list, "assignors of consumer groups, the default first"
     )
     group_consumer_heartbeat_interval_ms: int = key(
-        5_000, whole(1, MAX_INT), "time between heartbeats of a consumer group's member", effect=LATER
+        5_000, whole(1, MAX_INT), "time between heartbeats of a consumer group's member"
     )
     group_consumer_max_assignment_interval_ms: int = key(
-        15_000, whole(0, MAX_INT), "most that group.consumer.assignment.interval.ms may be for a group", effect=LATER
+        15_000, whole(0, MAX_INT), "most that group.consumer.assignment.interval.ms may be for a group"
     )
     group_consumer_max_heartbeat_interval_ms: int = key(
-        15_000, whole(1, MAX_INT), "most that group.consumer.heartbeat.interval.ms may be for a group", effect=LATER
+        15_000, whole(1, MAX_INT), "most that group.consumer.heartbeat.interval.ms may be for a group"
     )
     group_consumer_max_session_timeout_ms: int = key(
-        60_000, whole(1, MAX_INT), "most that group.consumer.session.timeout.ms may be for a group", effect=LATER
+        60_000, whole(1, MAX_INT), "most that group.consumer.session.timeout.ms may be for a group"
     )
-    group_consumer_max_size: int = key(MAX_INT, whole(1, MAX_INT), "members of a consumer group at most", effect=LATER)
+    group_consumer_max_size: int = key(MAX_INT, whole(1, MAX_INT), "members of a consumer group at most")
     group_consumer_migration_policy: str = key(
         "bidirectional",
         choice("disabled", "downgrade", "upgrade", "bidirectional", ignores_case=True),
         "whether groups may change between the classic and the new protocol",
-        effect=LATER,
     )
     group_consumer_min_assignment_interval_ms: int = key(
-        0, whole(0, MAX_INT), "least that group.consumer.assignment.interval.ms may be for a group", effect=LATER
+        0, whole(0, MAX_INT), "least that group.consumer.assignment.interval.ms may be for a group"
     )
     group_consumer_min_heartbeat_interval_ms: int = key(
-        5_000, whole(1, MAX_INT), "least that group.consumer.heartbeat.interval.ms may be for a group", effect=LATER
+        5_000, whole(1, MAX_INT), "least that group.consumer.heartbeat.interval.ms may be for a group"
     )
     group_consumer_min_session_timeout_ms: int = key(
-        45_000, whole(1, MAX_INT), "least that group.consumer.session.timeout.ms may be for a group", effect=LATER
+        45_000, whole(1, MAX_INT), "least that group.consumer.session.timeout.ms may be for a group"
     )
     group_consumer_regex_refresh_interval_ms: int = key(
         600_000,
         whole(10_000, MAX_INT),
         "how often subscriptions by pattern are resolved anew",
-        effect=LATER,
         internal=True,
     )
     group_consumer_session_timeout_ms: int = key(
         45_000,
         whole(1, MAX_INT),
         "a member of a consumer group is gone after so long without a heartbeat",
-        effect=LATER,
     )
     group_coordinator_append_linger_ms: int = key(
         -1, whole(-1, MAX_INT), "how long writes of the group coordinator are gathered; -1: it adapts", effect=LATER
@@ -74,40 +71,36 @@ class GroupConfig:
         effect=LATER,
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = key(
-        ("classic", "consumer", "streams"), text_list, "protocols of groups that are served", effect=LATER
+        ("classic", "consumer", "streams"), text_list, "protocols of groups that are served"
     )
     group_coordinator_threads: int = key(4, whole(1, MAX_INT), "threads of the group coordinator", effect=LATER)
     group_initial_rebalance_delay_ms: int = key(
-        3_000, whole(MIN_INT, MAX_INT), "wait for more members before a new classic group is balanced", effect=LATER
+        3_000, whole(MIN_INT, MAX_INT), "wait for more members before a new classic group is balanced"
     )
     group_max_session_timeout_ms: int = key(
         1_800_000,
         whole(MIN_INT, MAX_INT),
         "longest session timeout that a member of a classic group may ask for",
-        effect=LATER,
     )
-    group_max_size: int = key(MAX_INT, whole(1, MAX_INT), "members of a classic group at most", effect=LATER)
+    group_max_size: int = key(MAX_INT, whole(1, MAX_INT), "members of a classic group at most")
     group_min_session_timeout_ms: int = key(
         6_000,
         whole(MIN_INT, MAX_INT),
         "shortest session timeout that a member of a classic group may ask for",
-        effect=LATER,
     )
     offset_metadata_max_bytes: int = key(
-        4_096, whole(MIN_INT, MAX_INT), "largest note that may be committed with an offset", effect=LATER
+        4_096, whole(MIN_INT, MAX_INT), "largest note that may be committed with an offset"
     )
     offsets_commit_timeout_ms: int = key(
-        5_000, whole(1, MAX_INT), "how long a commit waits for the replicas of the offsets topic", effect=LATER
+        5_000, whole(1, MAX_INT), "how long a commit waits for the replicas of the offsets topic"
     )
     offsets_load_buffer_size: int = key(
         5_242_880, whole(1, MAX_INT), "bytes read at once when committed offsets are loaded", effect=LATER
     )
     offsets_retention_check_interval_ms: int = key(
-        600_000, whole(1, MAX_LONG), "how often to look for committed offsets that have expired", effect=LATER
+        600_000, whole(1, MAX_LONG), "how often to look for committed offsets that have expired"
     )
-    offsets_retention_minutes: int = key(
-        10_080, whole(1, MAX_INT), "how long the offsets of an empty group are kept", effect=LATER
-    )
+    offsets_retention_minutes: int = key(10_080, whole(1, MAX_INT), "how long the offsets of an empty group are kept")
     offsets_topic_compression_codec: int = key(
         0, whole(MIN_INT, MAX_INT), "codec of the offsets topic, as a number", effect=LATER
     )

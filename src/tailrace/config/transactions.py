@@ -14,10 +14,10 @@ LATER: Final = Effect.LATER
 @dataclass(frozen=True)
 class TransactionConfig:
     add_partitions_to_txn_retry_backoff_max_ms: int = key(
-        100, whole(0, MAX_INT), "longest wait before a partition is verified to be in a transaction again", effect=LATER
+        100, whole(0, MAX_INT), "longest wait before a partition is verified to be in a transaction again"
     )
     add_partitions_to_txn_retry_backoff_ms: int = key(
-        20, whole(1, MAX_INT), "first wait before a partition is verified to be in a transaction again", effect=LATER
+        20, whole(1, MAX_INT), "first wait before a partition is verified to be in a transaction again"
     )
     producer_id_expiration_check_interval_ms: int = key(
         600_000, whole(1, MAX_INT), "how often to look for producers that have expired", internal=True
@@ -29,20 +29,19 @@ class TransactionConfig:
         mode=CLUSTER,
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = key(
-        10_000, whole(1, MAX_INT), "how often to look for transactions that have timed out", effect=LATER
+        10_000, whole(1, MAX_INT), "how often to look for transactions that have timed out"
     )
     transaction_max_timeout_ms: int = key(
-        900_000, whole(1, MAX_INT), "longest timeout that a transactional producer may ask for", effect=LATER
+        900_000, whole(1, MAX_INT), "longest timeout that a transactional producer may ask for"
     )
     transaction_partition_verification_enable: bool = key(
         True,
         boolean,
         "verify that a partition is in the transaction before a write to it is taken",
         mode=CLUSTER,
-        effect=LATER,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = key(
-        3_600_000, whole(1, MAX_INT), "how often to look for transactional ids that have expired", effect=LATER
+        3_600_000, whole(1, MAX_INT), "how often to look for transactional ids that have expired"
     )
     transaction_state_log_load_buffer_size: int = key(
         5_242_880, whole(1, MAX_INT), "bytes read at once when transactions are loaded", effect=LATER
@@ -63,5 +62,5 @@ class TransactionConfig:
         False, boolean, "let transactions be part of others that outlast any timeout", effect=LATER
     )
     transactional_id_expiration_ms: int = key(
-        604_800_000, whole(1, MAX_INT), "forget a transactional id that was idle for so long", effect=LATER
+        604_800_000, whole(1, MAX_INT), "forget a transactional id that was idle for so long"
     )

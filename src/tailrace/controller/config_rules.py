@@ -37,7 +37,9 @@ class Settings(Protocol):
     def config(self) -> ServerConfig: ...
 
 
-def check_overrides(resource_type: int, name: str, overrides: Mapping[str, str]) -> None:
+def check_overrides(
+    resource_type: int, name: str, overrides: Mapping[str, str], config: ServerConfig | None = None
+) -> None:
     """Raises InvalidConfigError; for brokers and client metrics RefusedRequestError, as Kafka has it."""
     try:
         if resource_type == TOPIC:
@@ -45,7 +47,7 @@ def check_overrides(resource_type: int, name: str, overrides: Mapping[str, str])
         elif resource_type == BROKER:
             validate_broker_config(overrides, is_cluster_default=not name)
         elif resource_type == GROUP:
-            validate_group_config(overrides)
+            validate_group_config(overrides, config)
         else:
             validate_client_metrics_config(overrides)
     except ConfigError as error:

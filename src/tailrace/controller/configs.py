@@ -134,7 +134,7 @@ def _changed(state: ClusterState, kind: int, name: str, changes: Changes) -> Seq
     merged = present | changes
     after = {key: value for key, value in merged.items() if value is not None}
     _check_name(kind, name)
-    check_overrides(kind, name, after)
+    check_overrides(kind, name, after, state.config)
     _check_existence(state, kind, name)
     if state.has_elr and kind == BROKER_RESOURCE:
         _check_min_isr_change(name, changes)

@@ -12,6 +12,7 @@
     │   ├── CorruptSnapshotError      a producer snapshot fails its CRC: discard it
     │   ├── CorruptMetadataError      a snapshot of the metadata, or the metadata log, cannot be read: do not start
     │   └── CorruptCheckpointError    a text checkpoint cannot be parsed
+    ├── InvalidRegularExpressionError 128
     ├── UnsupportedVersionError       35  an API, a version of it, or a field in that version does not exist
     ├── UnencodableMessageError       a message holds a value that its schema has no place for
     ├── MessageTooLargeError          10
@@ -23,6 +24,11 @@
     │   ├── InvalidProducerEpochError 47
     │   ├── InvalidTxnStateError      48
     │   ├── TransactionCoordinatorFencedError 52
+    │   ├── InvalidProducerIdMappingError 49
+    │   ├── ConcurrentTransactionsError 51
+    │   ├── ProducerFencedError 90
+    │   ├── TransactionalIdNotFoundError 105
+    │   ├── TransactionAbortableError 120
     │   └── UnknownProducerIdError    59
     ├── InconsistentMetadataError     a metadata record contradicts those before it: the log is not to be trusted
     ├── UnknownServerError            the server cannot go on with a request, and no other code says why
@@ -73,6 +79,32 @@
     ├── NotEnoughReplicasError        19  nothing was written
     ├── NotEnoughReplicasAfterAppendError 20  it was written, and may be lost with one broker
     ├── InvalidRequiredAcksError      21
+    ├── GroupError                    what a group's coordinator refuses
+    │   ├── OffsetMetadataTooLargeError 12
+    │   ├── IllegalGenerationError    22
+    │   ├── InconsistentGroupProtocolError 23
+    │   ├── InvalidGroupIdError       24
+    │   ├── UnknownMemberIdError      25
+    │   ├── InvalidSessionTimeoutError 26
+    │   ├── RebalanceInProgressError  27
+    │   ├── NonEmptyGroupError        68
+    │   ├── GroupIdNotFoundError      69
+    │   ├── MemberIdRequiredError     79
+    │   ├── GroupMaxSizeReachedError  81
+    │   ├── FencedInstanceIdError     82
+    │   ├── GroupSubscribedToTopicError 86
+    │   ├── UnstableOffsetCommitError 88
+    │   ├── FencedMemberEpochError    110
+    │   ├── UnreleasedInstanceIdError 111
+    │   ├── UnsupportedAssignorError  112
+    │   └── StaleMemberEpochError     113
+    ├── ShareError                    what reading as a share group refuses
+    │   ├── InvalidRecordStateError   121
+    │   ├── ShareSessionNotFoundError 122
+    │   ├── InvalidShareSessionEpochError 123
+    │   ├── FencedStateEpochError     124
+    │   └── ShareSessionLimitReachedError 133
+    ├── TopicAuthorizationError       29
     ├── TransactionalIdAuthorizationError 53
     ├── NotControllerError            41
     ├── InconsistentVoterSetError     94  the metadata log has other voters than this node: do not start
@@ -111,10 +143,19 @@ _HINTS: Final = {
 }
 
 
+LONGEST_TEXT: Final = 2000
+"""Of an error, in characters."""
+
+
 class TailraceError(Exception):
     code: ClassVar[int] = -1
     retriable: ClassVar[bool] = False
     hint: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        """Cut where it repeats something endless that was asked for: it must fit into an answer, and into a log."""
+        text = super().__str__()
+        return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
     @property
     def name(self) -> str:
@@ -178,6 +219,11 @@ class CorruptCheckpointError(InvalidDataError):
     hint = "move the file away: without it the log is opened from what its other files say"
 
 
+class InvalidRegularExpressionError(TailraceError):
+    code = 128
+    hint = "write the pattern in the syntax of RE2"
+
+
 class UnsupportedVersionError(TailraceError):
     code = 35
     hint = "ask with ApiVersions which versions the other side speaks"
@@ -229,6 +275,32 @@ class InvalidTxnStateError(ProducerError):
 class TransactionCoordinatorFencedError(ProducerError):
     code = 52
     hint = "a newer transaction coordinator has taken over"
+
+
+class InvalidProducerIdMappingError(ProducerError):
+    code = 49
+    hint = "the transactional id has another producer id now, or has expired; the producer must initialise again"
+
+
+class ConcurrentTransactionsError(ProducerError):
+    code = 51
+    retriable = True
+    hint = "send it again in a moment: the transaction before is being ended"
+
+
+class ProducerFencedError(ProducerError):
+    code = 90
+    hint = "another producer with the same transactional id took over; close this one"
+
+
+class TransactionalIdNotFoundError(ProducerError):
+    code = 105
+    hint = "check the transactional id: no producer has used it, or it has expired"
+
+
+class TransactionAbortableError(ProducerError):
+    code = 120
+    hint = "abort the transaction and begin a new one"
 
 
 class UnknownProducerIdError(ProducerError):
@@ -436,6 +508,43 @@ class NotLeaderOrFollowerError(TailraceError):
     hint = "ask for metadata again and go to the leader it names"
 
 
+class ShareError(TailraceError):
+    pass
+
+
+class InvalidRecordStateError(ShareError):
+    code = 121
+    hint = "the records are not held by this member any more: they are delivered again"
+
+
+class ShareSessionNotFoundError(ShareError):
+    code = 122
+    retriable = True
+    hint = "begin a new share session with epoch 0"
+
+
+class InvalidShareSessionEpochError(ShareError):
+    code = 123
+    retriable = True
+    hint = "begin a new share session with epoch 0"
+
+
+class FencedStateEpochError(ShareError):
+    code = 124
+    hint = "the group's offsets were set anew: read the state again"
+
+
+class ShareSessionLimitReachedError(ShareError):
+    code = 133
+    retriable = True
+    hint = "raise group.share.max.share.sessions, or come again when other members have left"
+
+
+class TopicAuthorizationError(TailraceError):
+    code = 29
+    hint = "topics of the coordinators are for them alone: name another topic"
+
+
 class TransactionalIdAuthorizationError(TailraceError):
     code = 53
     hint = "send transactional batches in requests that name the transactional id"
@@ -444,6 +553,106 @@ class TransactionalIdAuthorizationError(TailraceError):
 class InvalidRequiredAcksError(TailraceError):
     code = 21
     hint = "acks is 0, 1 or all (-1)"
+
+
+class GroupError(TailraceError):
+    pass
+
+
+class OffsetMetadataTooLargeError(GroupError):
+    code = 12
+    hint = "commit a shorter note with the offset, or raise offset.metadata.max.bytes"
+
+
+class IllegalGenerationError(GroupError):
+    code = 22
+    hint = "the group has been balanced since; join it again"
+
+
+class InconsistentGroupProtocolError(GroupError):
+    code = 23
+    hint = "give all members of the group one protocol in common"
+
+
+class InvalidGroupIdError(GroupError):
+    code = 24
+    hint = "name a group that is not empty"
+
+
+class UnknownMemberIdError(GroupError):
+    code = 25
+    hint = "join the group again, without a member id"
+
+
+class InvalidSessionTimeoutError(GroupError):
+    code = 26
+    hint = "choose a session timeout from group.min.session.timeout.ms to group.max.session.timeout.ms"
+
+
+class RebalanceInProgressError(GroupError):
+    code = 27
+    hint = "join the group again: its partitions are being divided anew"
+
+
+class NonEmptyGroupError(GroupError):
+    code = 68
+    hint = "stop the members of the group first"
+
+
+class GroupIdNotFoundError(GroupError):
+    code = 69
+    hint = "check the group's name: nobody has joined it or committed offsets under it"
+
+
+class MemberIdRequiredError(GroupError):
+    code = 79
+    hint = "join again with the member id of the answer"
+
+
+class GroupMaxSizeReachedError(GroupError):
+    code = 81
+    hint = "raise group.max.size, or start fewer members"
+
+
+class FencedInstanceIdError(GroupError):
+    code = 82
+    hint = "another member has taken this group.instance.id; give each its own"
+
+
+class GroupSubscribedToTopicError(GroupError):
+    code = 86
+    hint = "stop the members that read the topic first"
+
+
+class UnstableOffsetCommitError(GroupError):
+    code = 88
+    retriable = True
+    hint = "ask again in a moment: a transaction that has offsets of the partition is about to end"
+
+
+class FencedMemberEpochError(GroupError):
+    code = 110
+    hint = "give up all partitions and join again with epoch 0"
+
+
+class UnreleasedInstanceIdError(GroupError):
+    code = 111
+    hint = "wait until the member of this group.instance.id has left, or its session has ended"
+
+
+class UnsupportedAssignorError(GroupError):
+    code = 112
+    hint = "choose one of group.consumer.assignors"
+
+
+class StaleMemberEpochError(GroupError):
+    code = 113
+    hint = "send a heartbeat, and try again with the epoch of its answer"
+
+
+class StreamsInvalidTopologyError(GroupError):
+    code = 130
+    hint = "mend the topology of the application"
 
 
 class FetchSessionIdNotFoundError(TailraceError):

@@ -271,7 +271,8 @@ WHOLE = "The update failed for all features since the following feature had an e
         ),
         ("no.such", 1, 1, "Local controller 100 does not support this feature."),
         ("no.such", 0, 1, "Feature no.such not found."),
-        ("group.version", 1, 1, "Local controller 100 does not support this feature."),
+        ("group.version", 1, 1, None),
+        ("group.version", 2, 1, "Local controller 100 only supports versions 0-1"),
         ("kraft.version", 1, 1, "The quorum keeps the version that it was formatted with."),
     ],
 )

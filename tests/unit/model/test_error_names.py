@@ -27,3 +27,8 @@ def test_names_by_code(code: int, name: str) -> None:
 @pytest.mark.parametrize("error", [CorruptMessageError(""), InvalidTopicError(""), NotControllerError("")])
 def test_errors_of_ours_have_the_same_name(error: TailraceError) -> None:
     assert error_name(error.code) == error.name
+
+
+def test_a_text_that_repeats_something_endless_is_cut() -> None:
+    assert str(TailraceError("x" * 2000)) == "x" * 2000
+    assert str(TailraceError("x" * 2001)) == "x" * 1999 + "…"
