@@ -24,7 +24,7 @@ CHOSEN = frozenset(
     }
 )
 """Fields whose value is the server's own."""
-WORDED = frozenset({"error_message", "batch_index_error_message", "documentation"})
+WORDED = frozenset({"error_message", "acknowledge_error_message", "batch_index_error_message", "documentation"})
 ORDERED = frozenset({"DescribeTopicPartitionsResponse"})
 WORDS = "words"
 

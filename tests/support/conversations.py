@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from raw_client import NoAnswer, RawClient
 from request_case import DATA, Place
 
 from tailrace.protocol.message import Request
+from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -25,6 +27,7 @@ from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 FETCH = 12
 PRODUCE = 9
+DELETED = "deleted-records"
 
 
 class Talk:
@@ -102,28 +105,52 @@ def idempotent_producer(talk: Talk) -> None:
 
 
 def deleted_records(talk: Talk) -> None:
+    make_topic(talk, DELETED)
+
     def delete(name: str, offset: int) -> None:
-        wanted = DeleteRecordsPartition(partition_index=2, offset=offset)
-        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=DATA, partitions=[wanted])], timeout_ms=5000)
+        wanted = DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=DELETED, partitions=[wanted])], timeout_ms=5000)
         talk.ask(name, request, 2)
 
     def fetch(name: str, offset: int) -> None:
-        part = FetchPartition(partition=2, fetch_offset=offset, partition_max_bytes=1 << 20)
-        request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[FetchTopic(topic=DATA, partitions=[part])])
+        part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=0, max_bytes=1 << 20, topics=[FetchTopic(topic=DELETED, partitions=[part])])
         talk.ask(name, request, FETCH)
 
+    def offsets(name: str) -> None:
+        for timestamp in (-2, -1, -3, -4, 0, 2001):
+            talk.ask(f"{name} at {timestamp}", offset_request(DELETED, timestamp), 8)
+
     for number in range(3):
-        talk.produce(f"batch {number}", batch(3), partition=2)
+        talk.produce(f"batch {number}", batch(3, time_ms=2000 + number), topic=DELETED, partition=0)
     delete("within a batch", 4)
     fetch("before the start", 3)
     fetch("at the start", 4)
-    for timestamp in (-2, -1, -3, -4, 0, 2001):
-        part = ListOffsetsPartition(partition_index=2, timestamp=timestamp)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=DATA, partitions=[part])])
-        talk.ask(f"offset at {timestamp}", request, 8)
+    offsets("offset")
+    talk.produce("the newest time", batch(1, time_ms=9000), topic=DELETED, partition=0)
+    talk.produce("an older time", batch(1, time_ms=3000), topic=DELETED, partition=0)
+    delete("the newest time", 10)
+    offsets("offset without the newest time")
     delete("everything", -1)
-    fetch("at the end", 9)
-    talk.produce("after that", batch(1), partition=2)
+    fetch("at the end", 11)
+    offsets("offset without anything")
+    talk.produce("after that", batch(1), topic=DELETED, partition=0)
+
+
+def offset_request(topic: str, timestamp: int) -> ListOffsetsRequest:
+    part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])])
+
+
+def make_topic(talk: Talk, name: str, partitions: int = 1) -> None:
+    """It can be written to then: a broker may hear of it a moment after the controller has answered."""
+    topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
+    talk._client.ask(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
+    for _ in range(100):
+        found: Any = talk._client.ask(offset_request(name, -1), 8)
+        if not found.topics[0].partitions[0].error_code:
+            return
+        time.sleep(0.1)
 
 
 def no_acknowledgement(talk: Talk) -> None:

@@ -36,7 +36,7 @@ MAX_PARTITIONS = 64
 REFUSED_PARTITIONS = 10_000  # more than these are refused whoever asks
 BROKER_RESOURCES = (4, 8)
 THIS_BROKER = 1
-METADATA_VERSION = "metadata.version"
+FEATURES = ("metadata.version", "group.version", "transaction.version", "share.version", "streams.version")
 TEXTS = (
     "",
     DATA,
@@ -51,6 +51,11 @@ TEXTS = (
     "1",
     "retention.ms",
     "a.b",
+    "nobody",
+    "m",
+    "range",
+    "(a|b",
+    "x" * 32_767,
 )
 IDS = (bytes(16), bytes(15) + b"\x01", b"\xff" * 16)
 HEADER_FIELDS = ((0, 2), (2, 2), (4, 4), (8, 2))
@@ -187,7 +192,7 @@ def _other(chance: random.Random, old: Any, place: Place) -> Any:
 def _encoded(request: Message, version: int, chance: random.Random) -> bytes | None:
     """None for values that the version has no way to say."""
     assert isinstance(request, Request)
-    client_id = chance.choice((None, "", "hostile", "x" * 300))
+    client_id = chance.choice((None, "", "hostile", "hostile", "x" * 300, "x" * 32_767))
     try:
         return b"".join(bytes(part) for part in encode_request(request, version, chance.getrandbits(31), client_id))
     except TailraceError:
@@ -227,7 +232,7 @@ def _settings(request: Any, place: Place) -> bool:
 
 
 def _features(request: Any, place: Place) -> bool:
-    return request.validate_only or all(update.feature != METADATA_VERSION for update in request.feature_updates)
+    return request.validate_only or all(update.feature not in FEATURES for update in request.feature_updates)
 
 
 def _of_another_broker(request: Any, place: Place) -> bool:

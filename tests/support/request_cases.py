@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cases_of_configs import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
+from cases_of_consumer_groups import consumer_groups, no_coordinators
+from cases_of_groups import classic_members, groups_from_outside
 from cases_of_logs import (
     delete_records,
     describe_producers,
@@ -16,7 +18,10 @@ from cases_of_logs import (
     log_dirs,
     offset_for_leader_epoch,
 )
+from cases_of_offsets import offsets_of_groups
 from cases_of_records import api_versions, fetch, produce
+from cases_of_share_groups import share_fetches, share_members, share_offsets, share_states
+from cases_of_streams_groups import streams_groups
 from cases_of_the_cluster import describe_quorum, elect_leaders, unregister_broker, update_features
 from cases_of_topics import (
     create_partitions,
@@ -26,12 +31,23 @@ from cases_of_topics import (
     describe_topic_partitions,
     metadata,
 )
+from cases_of_transactions import marked_transactions, unknown_transactions
 from request_case import Case, Place
 
 from tailrace.protocol.apis import api_of
 
 GROUPS: tuple[Callable[[Place], Iterator[Case]], ...] = (
     api_versions,
+    classic_members,
+    groups_from_outside,
+    offsets_of_groups,
+    consumer_groups,
+    no_coordinators,
+    share_members,
+    share_fetches,
+    share_states,
+    share_offsets,
+    streams_groups,
     metadata,
     describe_topic_partitions,
     describe_cluster,
@@ -39,6 +55,8 @@ GROUPS: tuple[Callable[[Place], Iterator[Case]], ...] = (
     offset_for_leader_epoch,
     fetch,
     init_producer_id,
+    unknown_transactions,
+    marked_transactions,
     describe_producers,
     log_dirs,
     delete_records,

@@ -30,10 +30,12 @@ from request_case import COMPACTED, DATA, Place
 
 import tailrace
 from tailrace.broker.dispatch import BROKER_HANDLERS, CONTROLLER_HANDLERS
+from tailrace.model.ids import TopicId
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tailrace.protocol.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -43,6 +45,8 @@ LANES = 16
 PATIENCE_SECONDS = 0.05
 CHECKED_EVERY = 500
 TIDIED_EVERY = 2000
+THOROUGH_EVERY = 4
+FIND_COORDINATOR = 6
 OWN = "its-own"
 """A topic that no hostile request knows the name of: a healthy client writes to it all the while."""
 SETTINGS = {
@@ -114,10 +118,12 @@ class RequestStorm:
         self._chance = random.Random(seed)
         self._client = RawClient(broker.bootstrap_servers)
         self._written = 0
+        self._tidied = 0
         self.tally = StormTally()
 
     def __enter__(self) -> RequestStorm:
         place = furnished(self._client)
+        self._have_coordinators()
         controller = controller_listener(self._client)
         self._targets = (
             *((("127.0.0.1", self._broker.port), HostileRequests(place, BROKER_HANDLERS)),) * (CONTROLLER_SHARE - 1),
@@ -228,13 +234,27 @@ class RequestStorm:
         self.tally.slowest_check_ms = max(self.tally.slowest_check_ms, int(1000 * (time.monotonic() - began)))
 
     def tidy(self) -> None:
-        """Delete every topic that is not of this storm's own."""
+        """Delete every topic that is not of this storm's own; now and then those of the coordinators too."""
+        self._tidied += 1
+        is_thorough = self._tidied % THOROUGH_EVERY == 0
         described: Any = self._client.ask(MetadataRequest(topics=None), 12)
-        strange = [topic.name for topic in described.topics if topic.name not in (DATA, COMPACTED, OWN)]
+        strange = [
+            topic.name
+            for topic in described.topics
+            if topic.name not in (DATA, COMPACTED, OWN) and (is_thorough or not topic.is_internal)
+        ]
         for start in range(0, len(strange), 100):
             topics = [DeleteTopicState(name=name) for name in strange[start : start + 100]]
             answer: Any = self._client.ask(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
             assert {each.error_code for each in answer.responses} <= {0}, answer
+        self._have_coordinators()
+
+    def _have_coordinators(self) -> None:
+        """Most of what is sent to them would otherwise end in the search for one."""
+        for kind, key in enumerate(("any", "any", f"any:{TopicId(bytes(15) + b'x')}:0")):
+            request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
+            answer: Any = self._client.ask(request, FIND_COORDINATOR)
+            assert answer.coordinators[0].error_code == 0, answer
 
 
 def furnished(client: RawClient) -> Place:

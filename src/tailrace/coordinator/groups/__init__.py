@@ -1,0 +1,1 @@
+"""The group coordinator: groups of all kinds and their offsets, on `__consumer_offsets`."""

@@ -1,0 +1,1 @@
+"""Offsets that groups have committed: kept, shown, expired, deleted; those of open transactions kept back."""
