@@ -11,6 +11,7 @@ from sim_broker import BROKER, CONTROLLER, SimBroker, fetch_request, produce_req
 from tailrace.broker.node import Node
 from tailrace.config.server import ServerConfig
 from tailrace.model.errors import NotLeaderOrFollowerError
+from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.sim.faults import Survival
 
 
@@ -52,6 +53,27 @@ def test_what_is_acknowledged_during_the_end_is_there_after_it(seed: int, is_con
     assert ended
     broker.lose_power(Survival.NOTHING)
     assert broker.start().client().fetch("orders", 0).high_watermark == acknowledged
+
+
+def test_no_client_hears_of_a_cluster_without_brokers() -> None:
+    """One that did would have nobody left to connect to when the broker is back. It is hung up on before."""
+    broker = SimBroker().start()
+    client, seen = broker.client(), []
+
+    def hang_up() -> None:
+        seen.append("hung up")
+
+    broker.node.on_left = hang_up
+    ended: list[bool] = []
+    broker.node.shutdown(lambda: ended.append(True))
+    while not ended:
+        if not seen:
+            response = client.ask(MetadataRequest(topics=[]), 12)
+            if not seen:
+                assert [each.node_id for each in response.brokers] == [1]
+        broker.run()
+        broker.pass_time(10)
+    assert seen == ["hung up"]
 
 
 @pytest.mark.parametrize("is_new", [True, False])

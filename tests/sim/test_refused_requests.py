@@ -9,7 +9,7 @@ import pytest
 from logs import batch
 from sim_broker import SimBroker, produce_request
 
-from tailrace.broker.produce_run import Share
+from tailrace.broker.produce_request import Share
 from tailrace.protocol.frame import encode_request
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

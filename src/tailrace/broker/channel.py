@@ -13,14 +13,15 @@ import logging
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tailrace.broker.commit_lane import CommitLane
 from tailrace.broker.context import RequestContext, Slot
 from tailrace.broker.fetch_lane import FetchLane
 from tailrace.broker.produce_run import ProduceRun
 from tailrace.model.errors import InvalidRequestError, TailraceError
-from tailrace.protocol.apis import APIS, FETCH, PRODUCE
+from tailrace.protocol.apis import APIS, FETCH, OFFSET_COMMIT, PRODUCE
 from tailrace.protocol.frame import (
     MIN_REQUEST_BYTES,
     SIZE_BYTES,
@@ -72,6 +73,8 @@ class Channel:
         self.listener = listener
         self.peer_host = peer_host
         self.is_open = True
+        self.is_failed = False
+        """What it has sent behind is not handled any more."""
         self._dispatch = dispatch
         self._transport = transport
         self._max_request_bytes = max_request_bytes
@@ -81,7 +84,9 @@ class Channel:
         self._is_receiving = False
         self._takes_more = True
         """The transport could send everything so far."""
+        self._when_closed: dict[Hashable, Callable[[], None]] = {}
         self._fetches = FetchLane(node)
+        self._commits = CommitLane(node)
         self._produces = ProduceRun(self) if dispatch.serves(PRODUCE) else None
 
     @property
@@ -122,10 +127,10 @@ class Channel:
                     handled += 1
                     data = bytes(buffer[frame:frame_end])
                     parts = self._fetches.answer(data, version, correlation_id) if key == FETCH else None
-                    if parts is None:
-                        self._handle(data)
-                    else:
+                    if parts is not None:
                         self.send(parts)
+                    elif key != OFFSET_COMMIT or not self._commits.take(self, data, version, correlation_id):
+                        self._handle(data)
                 begin = frame_end
             else:
                 self._check_size(buffer, begin, end)
@@ -161,6 +166,8 @@ class Channel:
         request = decode_request(header, frame, position)
         if key == FETCH:
             self._fetches.learn(header, request, frame)
+        elif key == OFFSET_COMMIT:
+            self._commits.learn(header, request, frame)
         now_ms = self.node.env.clock.now_ms()
         context = RequestContext(
             version,
@@ -170,6 +177,7 @@ class Channel:
             now_ms,
             is_controller_listener=self._dispatch.is_controller,
             slot=slot,
+            connection=self,
         )
         counters = self.node.counters.api(key)
         began_ns = time.perf_counter_ns()
@@ -214,6 +222,11 @@ class Channel:
         self._slots.append(slot)
         return slot
 
+    def hold(self) -> Slot:
+        """For a produce request that is not appended yet: nothing behind it is taken before it is answered."""
+        self._only_produces = False
+        return self.new_slot()
+
     def send(self, parts: list[Payload]) -> None:
         """Answers to the requests that came first; only when none before them is unanswered."""
         if not self._transport.send(parts):
@@ -252,8 +265,13 @@ class Channel:
     def fail(self, error: Exception) -> None:
         """The client cannot be answered any more in a way it would understand; what it sent behind is not handled."""
         _log.info("connection of %s is closed: %s", self.peer_host, error)
+        self.is_failed = True
         self._takes_more = False
         self._transport.close()
+
+    def when_closed(self, key: Hashable, action: Callable[[], None]) -> None:
+        """`action` is called when the client has gone away; under the same key there is only the last one."""
+        self._when_closed[key] = action
 
     def closed(self) -> None:
         """The client is gone: nobody waits for what is still unanswered."""
@@ -262,3 +280,6 @@ class Channel:
         for slot in slots:
             if slot.when_dropped is not None:
                 slot.when_dropped()
+        actions, self._when_closed = self._when_closed, {}
+        for action in actions.values():
+            action()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from tailrace.protocol.schema import Payload
 
@@ -18,10 +19,24 @@ class Slot:
         """Called when the connection ends first."""
 
 
+class ClientConnection(Protocol):
+    def when_closed(self, key: Hashable, action: Callable[[], None]) -> None:
+        """`action` is called when the client has gone away; under the same key there is only the last one."""
+
+
 class RequestContext:
     """`listener` is the name of the one that the client connected to; `now_ms` is the wall clock at arrival."""
 
-    __slots__ = ("client_id", "is_controller_listener", "listener", "now_ms", "peer_host", "slot", "version")
+    __slots__ = (
+        "client_id",
+        "connection",
+        "is_controller_listener",
+        "listener",
+        "now_ms",
+        "peer_host",
+        "slot",
+        "version",
+    )
 
     def __init__(
         self,
@@ -33,6 +48,7 @@ class RequestContext:
         *,
         is_controller_listener: bool = False,
         slot: Slot | None = None,
+        connection: ClientConnection | None = None,
     ) -> None:
         self.version = version
         self.client_id = client_id
@@ -41,6 +57,12 @@ class RequestContext:
         self.now_ms = now_ms
         self.is_controller_listener = is_controller_listener
         self.slot = slot
+        self.connection = connection
+
+    def when_closed(self, key: Hashable, action: Callable[[], None]) -> None:
+        """`action` is called when the client goes away, answered or not."""
+        if self.connection is not None:
+            self.connection.when_closed(key, action)
 
     def when_dropped(self, action: Callable[[], None]) -> None:
         """`action` is called if the client goes away before it is answered."""

@@ -132,6 +132,7 @@ class LiveConfig:
 def _push(config: ServerConfig, logs: LogManager) -> None:
     logs.update_default_config(config.broker.topic_defaults)
     logs.update_producer_expiration(config.producer_id_expiration_ms)
+    logs.update_transaction_verification(config.transaction_partition_verification_enable)
     logs.move_throttle.bytes_per_second = max(config.broker.replica_alter_log_dirs_io_max_bytes_per_second, 1)
     for directory in logs.directories:
         directory.is_cordoned = config.broker.is_cordoned(directory.path)

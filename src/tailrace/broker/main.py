@@ -65,6 +65,7 @@ class BrokerProcess:
         self._server = SocketServer(
             self._reactor, self._jobs, lambda: self._node.config, self._node.counters, self._node.open_channel
         )
+        self._node.on_left = self._server.hang_up
         self._exporter: Exporter | None = None
 
     def run(self) -> int:

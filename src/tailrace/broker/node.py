@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.broker.auto_creation import AutoTopicCreation
 from tailrace.broker.channel import Channel, Transport
+from tailrace.broker.coordinators import Coordinators
 from tailrace.broker.dispatch import Dispatch
 from tailrace.broker.fetch_sessions import FetchSessions
 from tailrace.broker.lifecycle import BrokerLifecycle
@@ -27,6 +29,8 @@ from tailrace.broker.metrics import BrokerMetrics, BrokerState
 from tailrace.broker.producer_ids import ProducerIds
 from tailrace.broker.purgatory import Purgatory
 from tailrace.broker.replica_directories import ReplicaDirectories
+from tailrace.broker.streams_topics import StreamsTopics
+from tailrace.broker.txn_verification import TxnVerification
 from tailrace.config.listeners import Listener
 from tailrace.config.server import ServerConfig
 from tailrace.controller.controller import Controller
@@ -35,12 +39,9 @@ from tailrace.env import Env
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.endpoint import Endpoint
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.versions import (
-    KRAFT_VERSION,
-    LATEST_METADATA_VERSION,
-    METADATA_VERSION,
-    MINIMUM_METADATA_VERSION,
-)
+from tailrace.metadata.versions import NEW_CLUSTER_FEATURES, SUPPORTED_FEATURES
+from tailrace.metrics.count import Count
+from tailrace.metrics.gauge import Gauge
 from tailrace.metrics.metrics import Metrics
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
@@ -56,12 +57,11 @@ from tailrace.storage.manager.log_directory import LogDirectory
 from tailrace.storage.manager.log_manager import LogManager
 from tailrace.storage.warm import WarmSet
 
+if TYPE_CHECKING:
+    from tailrace.broker.shares import Shares
+
 _log = logging.getLogger(__name__)
 
-SUPPORTED_FEATURES: Final = {
-    METADATA_VERSION: (MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
-    KRAFT_VERSION: (0, 1),
-}
 TICK_MS: Final = 200
 WARM_SHARE: Final = 4  # of the files that may be open, so many-th are old segments and indexes
 
@@ -104,11 +104,19 @@ class Node:
         self.producer_ids = ProducerIds(self)
         self.auto_topics = AutoTopicCreation(self)
         self.replica_directories = ReplicaDirectories(self)
+        self.txn_verification = TxnVerification(self)
+        self.coordinators = Coordinators(self)
+        self.groups = self.coordinators.groups
+        self.transactions = self.coordinators.transactions
+        self.share_states = self.coordinators.share_states
+        self.streams_topics = StreamsTopics(self)
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.logs: LogManager
         self.replicas: ReplicaManager
         self.quorum: Quorum
         self.lifecycle: BrokerLifecycle
+        self.on_left: Callable[[], None] = _nobody
+        """Told when the cluster knows that this broker is leaving: from then on there is nothing to say to clients."""
         self._max_open_files = max_open_files
         self._failed = failed
         self._metadata_directory: LogDirectory | None = None
@@ -119,8 +127,18 @@ class Node:
         """The logs are open: what the metadata changes is applied at once."""
         self._dispatch = Dispatch(is_controller=False)
         self._controller_dispatch = Dispatch(is_controller=True)
-        for source in (self.counters.read, self.purgatory.gauges, self.fetch_sessions.gauges):
+        for source in (self.counters.read, self.purgatory.gauges, self.fetch_sessions.gauges, self._share_gauges):
             self.metrics.add(source)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """What share groups hold of the partitions here. Made, and imported, when somebody asks."""
+        from tailrace.broker.shares import Shares
+
+        return Shares(self)
+
+    def _share_gauges(self) -> Iterator[Gauge | Count]:
+        return self.shares.gauges() if "shares" in vars(self) else iter(())
 
     @property
     def config(self) -> ServerConfig:
@@ -163,6 +181,7 @@ class Node:
             directory,
             self.node_id,
             standalone=() if config.controller_quorum_voters else _quorum_endpoints(controllers),
+            features=NEW_CLUSTER_FEATURES,
         )
         self.cluster_id = formatted.cluster_id
         identity = NodeIdentity(formatted.cluster_id, self.node_id)
@@ -179,6 +198,7 @@ class Node:
             self._metadata_directory.lock()
         self.replicas = ReplicaManager(self.env, self.logs, self.node_id, config, self.metrics)
         self.replicas.on_directory_differs = self._directory_differs
+        self.replicas.on_role_changed = self.coordinators.role_changed
         incarnation = self.env.random.randbytes(16)
         controller_identity = ControllerIdentity(
             self.node_id, self.cluster_id, incarnation, controllers, self.supported_features
@@ -294,9 +314,19 @@ class Node:
         """Settings first: a new log is made with its topic's. Then roles."""
         self.live.apply(delta, self.image)
         self.replicas.apply(delta, self.image)
+        self.coordinators.metadata_changed(delta)
+        if self.node_id in delta.changed_brokers:
+            self._tell_if_left()
         for topic in delta.deleted_topics:
             if topic.name not in self.image.topics:
                 self.counters.forget_topic(topic.name)
+
+    def _tell_if_left(self) -> None:
+        """Whoever asked now would hear of a cluster without brokers, and a client may take that for the last word."""
+        registration = self.image.brokers.get(self.node_id)
+        is_leaving = self.counters.broker_state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        if is_leaving and (registration is None or registration.is_fenced):
+            self.on_left()
 
     def _directory_differs(self, partition: Partition, directory: LogDirectory) -> None:
         assert directory.id is not None
@@ -329,6 +359,10 @@ class Node:
             self.replicas.shutdown(close_metadata)
         else:
             close_metadata()
+
+
+def _nobody() -> None:
+    pass
 
 
 def _everything(image: MetadataImage) -> MetadataDelta:

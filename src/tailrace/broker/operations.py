@@ -1,4 +1,4 @@
-"""What a client may do, as the bit sets of Metadata, DescribeCluster and DescribeTopicPartitions.
+"""What a client may do, as the bit sets of Metadata and of the describing requests.
 
 Nothing is forbidden to anybody yet: the sets hold every operation that a resource knows, by Kafka's numbers.
 """
@@ -19,3 +19,4 @@ TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRI
 CLUSTER_OPERATIONS: Final = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
+GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)

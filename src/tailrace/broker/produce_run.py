@@ -6,19 +6,22 @@ holds on to them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
+from tailrace.broker.produce_request import Produce, Share
 from tailrace.broker.produce_rules import refusal
 from tailrace.broker.purgatory import Operation, Watched
+from tailrace.broker.transactional_produce import ACKS, TransactionalProduces
 from tailrace.model.errors import (
     InvalidDataError,
     InvalidRequestError,
     InvalidRequiredAcksError,
+    InvalidTopicError,
     RequestTimedOutError,
     TailraceError,
 )
+from tailrace.model.internal_topics import INTERNAL_TOPICS
 from tailrace.protocol.apis import APIS, PRODUCE
 from tailrace.protocol.frame import decode_request, decode_request_header, encode_response
 from tailrace.protocol.headers import RequestHeader
@@ -33,6 +36,8 @@ from tailrace.protocol.messages.produce import (
 )
 from tailrace.protocol.produce_shape import ProduceShape
 from tailrace.storage.append import AppendResult
+from tailrace.storage.origin import Origin
+from tailrace.storage.verification import NO_GUARD, VerificationGuard
 
 if TYPE_CHECKING:
     from tailrace.broker.channel import Channel
@@ -40,7 +45,6 @@ if TYPE_CHECKING:
     from tailrace.replication.partition import Partition
 
 NO_ANSWER: Final = 0
-_ACKS: Final = (-1, 0, 1)
 _ANSWERED: Final = (-1, 1)
 _TOPIC_ID_FROM: Final = 13
 _NOT_LEADER: Final = 6
@@ -56,58 +60,6 @@ _LEADER_FROM: Final = 10
 _FIRST_VERSION, _LAST_VERSION = APIS[0].first_version, APIS[0].last_version
 
 
-class Share:
-    """One partition's part of a request, and what has become of it."""
-
-    __slots__ = ("error", "index", "partition", "records", "result", "topic_place")
-
-    def __init__(self, topic_place: int, index: int, records: memoryview | None) -> None:
-        self.topic_place = topic_place
-        self.index = index
-        self.records = records
-        self.partition: Partition | None = None
-        self.result: AppendResult | None = None
-        self.error: TailraceError | None = None
-
-
-class Produce:
-    """One request. `shape` where it is like others of its connection, else the names and ids of its `topics`: the
-    request itself would hold on to its buffer, which belongs to others as soon as everything is appended."""
-
-    __slots__ = ("acks", "correlation_id", "has_transaction", "header", "shape", "shares", "timeout_ms", "topics")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        acks: int,
-        timeout_ms: int,
-        shares: list[Share],
-        header: RequestHeader,
-        shape: ProduceShape | None = None,
-        topics: Sequence[tuple[str, bytes]] = (),
-        has_transaction: bool = False,
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.shares = shares
-        self.header = header
-        self.shape = shape
-        self.topics = topics
-        self.has_transaction = has_transaction
-
-    def is_settled(self) -> bool:
-        """Every share is acknowledged by its partition, or has an error."""
-        for share in self.shares:
-            if share.error is None:
-                assert share.partition is not None
-                assert share.result is not None
-                is_done, share.error = share.partition.acknowledgement(share.result.last_offset, self.acks)
-                if not is_done:
-                    return False
-        return True
-
-
 class ProduceRun:
     """Belongs to one channel."""
 
@@ -121,6 +73,7 @@ class ProduceRun:
         "_replicas",
         "_shape",
         "_shape_version",
+        "_transactional",
         "items",
     )
 
@@ -136,6 +89,7 @@ class ProduceRun:
         self._lane_sets: list[memoryview] = []
         self._lane_partition: Partition | None = None
         self.items: list[Produce] = []
+        self._transactional = TransactionalProduces(self, channel)
 
     @property
     def is_empty(self) -> bool:
@@ -155,14 +109,16 @@ class ProduceRun:
                 self.items.append(self._shaped(shape, correlation_id, *found))
                 return
         self._leave_lane()
-        self.items.append(self._decoded(buffer[begin:end], version))
+        item = self._decoded(buffer[begin:end], version)
+        if item.transactional_id is None or not self._transactional.take(item):
+            self.items.append(item)
 
     def _add_to_lane(self, shape: ProduceShape, correlation_id: int, index: int, records: memoryview) -> bool:
         lane = self._lane
         if refusal(records, self._shape_version, has_transaction=False) is not None:
             return False
         if not lane:
-            if shape.topic_id is not None or shape.acks not in _ANSWERED:
+            if shape.topic_id is not None or shape.acks not in _ANSWERED or shape.topic in INTERNAL_TOPICS:
                 return False
             try:
                 self._lane_partition = self._replicas.partition(shape.topic, index)
@@ -215,15 +171,18 @@ class ProduceRun:
             shares,
             header,
             topics=topics,
-            has_transaction=request.transactional_id is not None,
+            transactional_id=request.transactional_id,
         )
 
     def _find(self, share: Share, topic: str, topic_id: bytes | None) -> None:
         try:
             if topic_id is None:
-                share.partition = self._replicas.partition(topic, share.index)
+                found = self._replicas.partition(topic, share.index)
             else:
-                share.partition = self._replicas.partition_by_id(topic_id, share.index)
+                found = self._replicas.partition_by_id(topic_id, share.index)
+            if found.topic in INTERNAL_TOPICS:
+                raise InvalidTopicError(f"{found.topic} belongs to its coordinators: clients do not write to it")
+            share.partition = found
         except TailraceError as error:
             share.error = error.with_traceback(None)  # which holds the share, and so the records
 
@@ -240,7 +199,7 @@ class ProduceRun:
             asked = len(self.items)
             items, self.items = self.items, []
             for item in items:
-                counters.requests[item.header.request_api_version] += 1
+                counters.requests[item.version] += 1
             self._append(items)
         waiting = self._answer_all(items, began_ns) if items else 0
         if asked > waiting:
@@ -297,7 +256,7 @@ class ProduceRun:
         waiting = 0
         for item in items:
             if item.acks == NO_ANSWER:
-                error = next((share.error for share in item.shares if share.error is not None), None)
+                error = item.error
                 if error is not None:  # closing the connection is the only way to tell the producer
                     channel.send(ready)
                     ready = []
@@ -306,7 +265,7 @@ class ProduceRun:
                 if ready:
                     channel.send(ready)
                     ready = []
-                self._wait(item, began_ns)
+                self._wait(item, began_ns, channel.new_slot())
                 waiting += 1
             elif channel.is_waiting:
                 channel.answer(channel.new_slot(), [self._answer(item)])
@@ -324,11 +283,10 @@ class ProduceRun:
             acks = item.acks
             for share in item.shares:
                 partition = share.partition
-                if acks not in _ACKS:
+                if acks not in ACKS:
                     share.error = InvalidRequiredAcksError(f"acks={acks}: it is -1, 0 or 1")
                 elif partition is not None:
-                    version = item.header.request_api_version
-                    share.error = refusal(share.records, version, item.has_transaction)
+                    share.error = refusal(share.records, item.version, item.transactional_id is not None)
                     if share.error is not None:
                         share.records = None
                         continue
@@ -338,23 +296,31 @@ class ProduceRun:
                         groups.append((partition, *group))
                     group[1].append(share)
         for partition, acks, shares in groups:
-            try:
-                results = self._append_to(partition, [share.records for share in shares], acks)  # type: ignore[misc]
-            except TailraceError as error:
-                for share in shares:
-                    share.error = error.with_traceback(None)
-                    share.records = None
-                continue
-            for share, result in zip(shares, results, strict=True):
-                share.result = result
-                share.error = result.error
-                share.records = None
+            self.append_shares(partition, shares, acks)
 
-    def _append_to(self, partition: Partition, sets: list[memoryview], acks: int) -> list[AppendResult]:
+    def append_shares(
+        self, partition: Partition, shares: list[Share], acks: int, guard: VerificationGuard = NO_GUARD
+    ) -> None:
+        """All of one partition; each has a result or an error then."""
+        try:
+            results = self._append_to(partition, [share.records for share in shares], acks, guard)  # type: ignore[misc]
+        except TailraceError as error:
+            for share in shares:
+                share.error = error.with_traceback(None)
+                share.records = None
+            return
+        for share, result in zip(shares, results, strict=True):
+            share.result = result
+            share.error = result.error
+            share.records = None
+
+    def _append_to(
+        self, partition: Partition, sets: list[memoryview], acks: int, guard: VerificationGuard = NO_GUARD
+    ) -> list[AppendResult]:
         topic = self._node.counters.topic(partition.topic)
         topic.produce_requests += len(sets)
         try:
-            results = partition.append(sets, acks)
+            results = partition.append(sets, acks, Origin.CLIENT, guard)
         except TailraceError:
             topic.failed_produce_requests += len(sets)
             raise
@@ -371,9 +337,20 @@ class ProduceRun:
 
     # Out
 
-    def _wait(self, item: Produce, began_ns: int) -> None:
-        channel = self._channel
-        slot = channel.new_slot()
+    def finish_verified(self, item: Produce, began_ns: int, slot: Slot | None) -> None:
+        """Answer a request that was appended by itself; `slot` where it was held until its turn."""
+        self._counters.requests[item.version] += 1
+        if slot is None:
+            if not self._answer_all([item], began_ns):
+                self._counters.total_time_us.record((perf_counter_ns() - began_ns) // 1000)
+        elif item.acks != NO_ANSWER:
+            self._wait(item, began_ns, slot)
+        elif item.error is not None:
+            self._channel.fail(item.error)
+        else:
+            self._channel.answer(slot, [])
+
+    def _wait(self, item: Produce, began_ns: int, slot: Slot) -> None:
         watched = [share.partition for share in item.shares if share.partition is not None]
         operation = DelayedProduce(self, item, slot, began_ns)
         slot.when_dropped = lambda: self._node.purgatory.abandon(operation)
@@ -404,11 +381,11 @@ class ProduceRun:
             topics[share.topic_place].partition_responses.append(self._partition_answer(share, item.header, endpoints))
         header = RequestHeader(
             request_api_key=0,
-            request_api_version=item.header.request_api_version,
+            request_api_version=item.version,
             correlation_id=item.correlation_id,
         )
         response = ProduceResponse(responses=topics, node_endpoints=list(endpoints.values()))
-        if header.request_api_version < _LEADER_FROM:
+        if item.version < _LEADER_FROM:
             response.node_endpoints = []
         return b"".join(encode_response(header, response))
 

@@ -222,11 +222,14 @@ class SocketServer:
             sock.close()
         self._listening.clear()
 
-    def close(self) -> None:
-        """The connections end with this round of the reactor."""
-        self.stop_listening()
+    def hang_up(self) -> None:
+        """On everybody. The connections end with this round of the reactor."""
         for connection in self._connections:
             connection.close()
+
+    def close(self) -> None:
+        self.stop_listening()
+        self.hang_up()
 
 
 def _descriptors_end() -> int:

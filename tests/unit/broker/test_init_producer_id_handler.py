@@ -9,7 +9,7 @@ from broker_stub import StubNode, broker
 from tailrace.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 
-LOAD_IN_PROGRESS, NOT_COORDINATOR, INVALID_REQUEST, INVALID_TIMEOUT = 14, 16, 42, 50
+LOAD_IN_PROGRESS, INVALID_REQUEST, INVALID_TIMEOUT = 14, 42, 50
 STALE_BROKER_EPOCH = 77
 
 
@@ -32,6 +32,7 @@ def take(node: StubNode, count: int) -> list[int]:
     return [ask(node, new_producer()).producer_id for _ in range(count)]
 
 
+@pytest.mark.spec("CO-07")
 @pytest.mark.parametrize("version", versions_of(InitProducerIdRequest))
 def test_every_version_gives_a_new_id_with_epoch_0(node: StubNode, version: int) -> None:
     answers = begin(node, new_producer(), version)
@@ -48,6 +49,7 @@ def test_who_comes_meanwhile_waits_for_the_same_block(node: StubNode) -> None:
     assert len(node.controller.sent) == 1
 
 
+@pytest.mark.spec("CO-07")
 def test_the_next_block_is_there_before_this_one_is_used_up(node: StubNode) -> None:
     begin(node, new_producer(), 5)
     give(node, 100)
@@ -97,8 +99,3 @@ def test_a_transaction_timeout_that_is_not_allowed(node: StubNode, timeout_ms: i
     assert (
         ask(node, new_producer(transactional_id="t", transaction_timeout_ms=timeout_ms)).error_code == INVALID_TIMEOUT
     )
-
-
-def test_nobody_here_coordinates_transactions(node: StubNode) -> None:
-    assert ask(node, new_producer(transactional_id="t")).error_code == NOT_COORDINATOR
-    assert node.controller.sent == []

@@ -63,9 +63,13 @@ READ_EACH_TIME: Final[list[tuple[str, str, str, object]]] = [
     ("num.network.threads", "6", "num_network_threads", 6),
     ("num.replica.fetchers", "2", "num_replica_fetchers", 2),
     ("background.threads", "5", "background_threads", 5),
+    ("group.share.assignment.interval.ms", "7", "group_share_assignment_interval_ms", 7),
+    ("group.consumer.assignment.interval.ms", "7", "group_consumer_assignment_interval_ms", 7),
+    ("group.streams.assignment.interval.ms", "7", "group_streams_assignment_interval_ms", 7),
 ]
 ELSEWHERE: Final = {
     "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
     "cordoned.log.dirs",
     "num.recovery.threads.per.data.dir",
     "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -118,6 +122,11 @@ def test_other_settings_that_take_effect_at_once() -> None:
     set_for_all(node, "producer.id.expiration.ms", "7")
     assert log.producers.producer_expiration_ms == 7
     assert node.log("other").producers.producer_expiration_ms == 7
+    set_for_all(node, "transaction.partition.verification.enable", "false")
+    assert not log.producers.verifies_transactions
+    assert not node.log("third").producers.verifies_transactions
+    set_for_all(node, "transaction.partition.verification.enable", None)
+    assert log.producers.verifies_transactions
     set_for_all(node, "replica.alter.log.dirs.io.max.bytes.per.second", "1000")
     assert node.logs.move_throttle.bytes_per_second == 1000
     node.learn(*override(BROKER, "1", cordoned_log_dirs="/b"))

@@ -168,6 +168,12 @@ def test_brokers_are_those_of_the_listener_that_are_not_fenced() -> None:
     assert [(b.node_id, b.host) for b in internal] == [(1, "internal1"), (3, "internal3")]
 
 
+def test_a_cluster_that_goes_down_does_not_say_that_it_has_no_brokers() -> None:
+    node = StubNode()
+    node.learn(broker(1, fenced=True), *topic("orders"))
+    assert [each.node_id for each in ask(node, by_name("orders"), 9).brokers] == [1]
+
+
 def test_offline_replicas_are_on_fenced_absent_or_hidden_brokers_or_in_a_lost_directory() -> None:
     node = StubNode()
     node.learn(broker(1), broker(2, fenced=True), broker(3, listeners=("OTHER",)))

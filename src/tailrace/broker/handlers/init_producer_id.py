@@ -1,7 +1,8 @@
-"""InitProducerId: an id for an idempotent producer.
+"""InitProducerId: an id and an epoch for a producer.
 
-A producer without a transactional id always gets a new id with epoch 0, also where it names the one it had: only the
-coordinator of a transactional id could raise an epoch. No broker coordinates transactions yet.
+Without a transactional id a producer always gets a new id with epoch 0, also where it names the one it had. With one,
+the coordinator of the transactional id raises the epoch, so that who had it before is fenced; a transaction that is
+still under way is aborted first, and the client told to come again.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.context import RequestContext
+from tailrace.broker.transaction_errors import code_of
+from tailrace.coordinator.transactions.decisions import Initialisation, ProducerKey
+from tailrace.coordinator.transactions.transaction import NO_TIMEOUT
 from tailrace.model.errors import (
     InvalidRequestError,
     InvalidTransactionTimeoutError,
-    NotCoordinatorError,
     TailraceError,
+    TransactionalIdAuthorizationError,
+    UnsupportedVersionError,
 )
 from tailrace.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -23,19 +28,32 @@ if TYPE_CHECKING:
     from tailrace.broker.node import Node
 
 FIRST_EPOCH: Final = 0
+KNOWS_FENCING_FROM: Final = 4
 
 
 def handle(
     node: Node, context: RequestContext, request: InitProducerIdRequest, reply: Callable[[InitProducerIdResponse], None]
 ) -> None:
-    error = _problem(node, request)
-    if error is not None:
-        reply(_refused(error.code))
-        return
-    node.producer_ids.take(
-        lambda producer_id: reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH)),
-        lambda failure: reply(_refused(failure.code)),
-    )
+    def failed(error: TailraceError | type[TailraceError]) -> None:
+        reply(_refused(code_of(error, knows_fencing=context.version >= KNOWS_FENCING_FROM)))
+
+    def initialised(producer: ProducerKey) -> None:
+        reply(InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch))
+
+    problem = _problem(node, request)
+    if problem is not None:
+        failed(problem)
+    elif request.transactional_id is None:
+        node.producer_ids.take(lambda producer_id: initialised(ProducerKey(producer_id, FIRST_EPOCH)), failed)
+    else:
+        wanted = _wanted(request, request.transactional_id)
+        node.transactions.submit(
+            "init-producer-id",
+            wanted.transactional_id,
+            lambda shard: shard.init_producer_id(wanted, initialised, failed),
+            initialised,
+            failed,
+        )
 
 
 def _problem(node: Node, request: InitProducerIdRequest) -> type[TailraceError] | None:
@@ -45,9 +63,22 @@ def _problem(node: Node, request: InitProducerIdRequest) -> type[TailraceError] 
         return None
     if not request.transactional_id:
         return InvalidRequestError
-    if not 0 < request.transaction_timeout_ms <= node.config.transaction_max_timeout_ms:
+    if request.enable2_pc and not node.config.transaction_two_phase_commit_enable:
+        return TransactionalIdAuthorizationError
+    if request.keep_prepared_txn:
+        return UnsupportedVersionError  # as Kafka 4.3 answers: the field is there, its meaning not yet
+    if not request.enable2_pc and not 0 < request.transaction_timeout_ms <= node.config.transaction_max_timeout_ms:
         return InvalidTransactionTimeoutError
-    return NotCoordinatorError
+    return None
+
+
+def _wanted(request: InitProducerIdRequest, transactional_id: str) -> Initialisation:
+    is_new = request.producer_id == NO_PRODUCER_ID
+    return Initialisation(
+        transactional_id,
+        NO_TIMEOUT if request.enable2_pc else request.transaction_timeout_ms,
+        None if is_new else ProducerKey(request.producer_id, request.producer_epoch),
+    )
 
 
 def _refused(error_code: int) -> InitProducerIdResponse:

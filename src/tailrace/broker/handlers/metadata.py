@@ -74,7 +74,9 @@ def _described(node: Node, context: RequestContext, request: MetadataRequest) ->
     if request.include_topic_authorized_operations:
         for topic in described:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
-    brokers = view.brokers()
+    # Without any that is not fenced, the last one is shutting down: a client that is told of none forgets this one too,
+    # and would not be back when it is.
+    brokers = view.brokers() or view.brokers(with_fenced=True)
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack) for b in brokers],
         cluster_id=node.cluster_id,
