@@ -11,9 +11,10 @@ from tailrace.cli.remote_args import add_command
 SHELLS: Final = ("bash", "zsh", "fish")
 
 DESCRIPTION: Final = """\
-Print a script that lets your shell complete commands, options, their values, and names of topics.
+Print a script that lets your shell complete commands, options, their values, and names of topics, groups and
+transactional ids.
 
-Topics are asked of the broker that TAILRACE_BOOTSTRAP names, or localhost:9092, when you press Tab.
+Names are asked of the broker that TAILRACE_BOOTSTRAP names, or localhost:9092, when you press Tab.
 """
 
 EXAMPLES: Final = """\

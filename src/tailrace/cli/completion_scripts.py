@@ -1,7 +1,7 @@
 """Completion scripts for bash, zsh and fish, made from the tree of commands: they know what argparse knows.
 
 All three find the command by the words before the cursor, and complete its commands and options, the values of options
-with choices, files where a file is meant, and names of topics where a topic is meant.
+with choices, files where a file is meant, and names of topics, groups and transactional ids where one is meant.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ from typing import Final
 
 from tailrace.cli.command_tree import Node, Option, tree_of
 
-TOPICS: Final = frozenset({"TOPIC", "T"})
 FILES: Final = frozenset({"F", "FILE", "FILE|DIR", "DIR"})
-LIST_TOPICS: Final = "tailrace topic list --timeout 2 2>/dev/null | sed -n 's/^topic topic=\\([^ ]*\\).*/\\1/p'"
+NAMES: Final = {"topics": frozenset({"TOPIC", "T"}), "groups": frozenset({"GROUP"}), "ids": frozenset({"ID"})}
+"""Kinds of names that the cluster is asked for, by the metavariables that stand for one."""
+
+
+def _listing(command: str, key: str) -> str:
+    return f"tailrace {command} --timeout 2 2>/dev/null | sed -n 's/^[a-z]* {key}=\\([^ ]*\\).*/\\1/p'"
+
+
+LISTINGS: Final = {
+    "topics": _listing("topic list", "topic"),
+    "groups": _listing("group list", "group"),
+    "ids": _listing("txn list", "id"),
+}
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
@@ -45,8 +56,7 @@ _tailrace() {
     esac
     case "$kind" in
         words) mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
-        topics) mapfile -t COMPREPLY < <(compgen -W "$(@TOPICS@)" -- "$word") ;;
-        files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+@NAMES@        files) compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
 }
 complete -F _tailrace tailrace
@@ -72,7 +82,11 @@ def bash(tree: Node) -> str:
                 patterns = "|".join(f'"{path} {flag}"' for flag in option.flags)
                 values += f"        {patterns}) {_bash_value(option)} ;;\n"
     filled = _BASH.replace("@PATHS@", f"            {paths}").replace("@COMMANDS@", commands)
-    return filled.replace("@VALUES@", values).replace("@TOPICS@", LIST_TOPICS)
+    names = "".join(
+        f'        {kind}) mapfile -t COMPREPLY < <(compgen -W "$({listing})" -- "$word") ;;\n'
+        for kind, listing in LISTINGS.items()
+    )
+    return filled.replace("@VALUES@", values).replace("@NAMES@", names)
 
 
 def _bash_value(option: Option) -> str:
@@ -86,7 +100,9 @@ def _kind_of_arguments(node: Node) -> str:
 
 
 def _kind(metavar: str) -> str:
-    return "topics" if metavar in TOPICS else "files" if metavar in FILES else ""
+    if metavar in FILES:
+        return "files"
+    return next((kind for kind, metavars in NAMES.items() if metavar in metavars), "")
 
 
 # zsh
@@ -95,12 +111,7 @@ def _kind(metavar: str) -> str:
 _ZSH: Final = """\
 #compdef tailrace
 # zsh completion for tailrace; made by `tailrace completion zsh`
-_tailrace_topics() {
-    local -a topics
-    topics=(${(f)"$(@TOPICS@)"})
-    compadd -a topics
-}
-_tailrace() {
+@NAMES@_tailrace() {
     local place=tailrace at
     for ((at = 2; at < CURRENT; at++)); do
         case "$place $words[at]" in
@@ -117,10 +128,10 @@ _tailrace() {
         _describe -o option flags
     elif (( $#names )); then
         _describe command names
-    elif [[ $kind == topics ]]; then
-        _tailrace_topics
     elif [[ $kind == files ]]; then
         _files
+    elif [[ -n $kind ]]; then
+        _tailrace_$kind
     fi
 }
 if [[ $funcstack[1] == _tailrace ]]; then _tailrace "$@"; else compdef _tailrace tailrace; fi
@@ -144,7 +155,11 @@ def zsh(tree: Node) -> str:
                 patterns = "|".join(f'"{path} {flag}"' for flag in option.flags)
                 values += f"        {patterns}) {_zsh_value(option)}; return ;;\n"
     filled = _ZSH.replace("@PATHS@", f"            {paths}").replace("@COMMANDS@", commands)
-    return filled.replace("@VALUES@", values).replace("@TOPICS@", LIST_TOPICS)
+    names = "".join(
+        f'_tailrace_{kind}() {{\n    local -a found\n    found=(${{(f)"$({listing})"}})\n    compadd -a found\n}}\n'
+        for kind, listing in LISTINGS.items()
+    )
+    return filled.replace("@VALUES@", values).replace("@NAMES@", names)
 
 
 def _zsh_words(words: list[tuple[str, str]]) -> str:
@@ -154,7 +169,8 @@ def _zsh_words(words: list[tuple[str, str]]) -> str:
 def _zsh_value(option: Option) -> str:
     if option.choices:
         return f"compadd {' '.join(map(shlex.quote, option.choices))}"
-    return {"topics": "_tailrace_topics", "files": "_files"}.get(_kind(option.metavar), "_message value")
+    kind = _kind(option.metavar)
+    return "_files" if kind == "files" else f"_tailrace_{kind}" if kind else "_message value"
 
 
 # fish
@@ -171,17 +187,15 @@ function __tailrace_at
     end
     test "$path" = "$argv"
 end
-function __tailrace_topics
-    @TOPICS@
-end
-complete -c tailrace -f
+@NAMES@complete -c tailrace -f
 """
 
 
 def fish(tree: Node) -> str:
     nodes = tree.walk()
     paths = " ".join(f"'{' '.join(node.path)}'" for node in nodes[1:])
-    lines = _FISH.replace("@PATHS@", paths).replace("@TOPICS@", LIST_TOPICS)
+    names = "".join(f"function __tailrace_{kind}\n    {listing}\nend\n" for kind, listing in LISTINGS.items())
+    lines = _FISH.replace("@PATHS@", paths).replace("@NAMES@", names)
     for node in nodes:
         at = f"complete -c tailrace -n '__tailrace_at {' '.join(node.path)}'"
         for command in node.commands:
@@ -190,7 +204,8 @@ def fish(tree: Node) -> str:
             if argument.choices:
                 lines += f"{at} -a {shlex.quote(' '.join(argument.choices))}\n"
         kind = _kind_of_arguments(node)
-        lines += {"topics": f"{at} -a '(__tailrace_topics)'\n", "files": f"{at} -F\n"}.get(kind, "")
+        if kind:
+            lines += f"{at} -F\n" if kind == "files" else f"{at} -a '(__tailrace_{kind})'\n"
         for option in node.options:
             lines += f"{at}{_fish_flags(option)}{_fish_value(option)} -d {shlex.quote(_brief(option.help))}\n"
     return lines
@@ -205,7 +220,8 @@ def _fish_value(option: Option) -> str:
         return ""
     if option.choices:
         return f" -x -a {shlex.quote(' '.join(option.choices))}"
-    return {"topics": " -x -a '(__tailrace_topics)'", "files": " -r -F"}.get(_kind(option.metavar), " -x")
+    kind = _kind(option.metavar)
+    return " -r -F" if kind == "files" else f" -x -a '(__tailrace_{kind})'" if kind else " -x"
 
 
 def _brief(text: str) -> str:

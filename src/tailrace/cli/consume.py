@@ -14,7 +14,9 @@ Read the records of a topic: all that are there now, or on and on with --follow.
 
 A terminal gets partition, offset, time, key and value of each record. A pipe gets the values as they are, a line
 each, or `key SEP value` with --key-separator, which `tailrace produce` takes back. With --json a record is an object.
-Nothing is committed anywhere: reading leaves no trace on the broker.
+Without --group nothing is committed anywhere: reading leaves no trace on the broker. With it, it is as a member of that
+group: it shares the partitions with the other members, begins where the group has committed, and commits what it has
+printed. --from then is for partitions of which the group has committed nothing.
 """
 
 EXAMPLES: Final = """\
@@ -25,6 +27,8 @@ examples:
   tailrace consume orders --partition 2 --from 1500 --max 10
   tailrace consume orders --from 2026-01-31T12:00:00Z   from a point in time on (UTC where nothing else is said)
   tailrace consume orders --from @1769860800000         the same in milliseconds since 1970
+  tailrace consume orders --group billing               what the group has not read yet, and commit it
+  tailrace consume orders --group billing --follow      as a member for as long as it runs
   tailrace consume orders --json | jq -r .value
   tailrace consume orders --key-separator = | tailrace produce copy --key-separator =
 
@@ -56,6 +60,7 @@ def register(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--partition", type=not_negative, action="append", metavar="N", help="only this one; may be repeated"
     )
+    parser.add_argument("--group", metavar="GROUP", help="read as a member of this group, and commit what was printed")
     parser.add_argument("--max", type=at_least_one, metavar="N", help="end after so many records")
     parser.add_argument("--follow", action="store_true", help="go on when the end is reached, until interrupted")
     parser.add_argument(
@@ -91,6 +96,10 @@ def start(text: str) -> Start:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.group is not None:
+        from tailrace.cli import consume_group
+
+        return consume_group.run(args)
     from tailrace.cli import consume_run
 
     return consume_run.run(args)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tailrace import __version__
-from tailrace.cli import cluster, completion, config, consume, demo, log, produce, serve, topic
+from tailrace.cli import cluster, completion, config, consume, demo, group, log, produce, serve, topic, txn
 from tailrace.cli.command import Command, Handler
 from tailrace.cli.output import CommandError, report
 from tailrace.model.errors import StorageError, TailraceError
@@ -31,6 +31,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     topic,
     produce,
     consume,
+    group,
+    txn,
     config,
     cluster,
     demo,

@@ -47,14 +47,14 @@ def unknown_topic(cluster: Cluster, name: str) -> CommandError:
     return CommandError(f"there is no topic {name}", f"{near(name, names)}create it: {creating(name)}")
 
 
-def near(name: str, names: list[str]) -> str:
+def near(name: str, names: list[str], nouns: str = "topics") -> str:
     """Names that may have been meant, as the beginning of a hint."""
     folded = {each.lower(): each for each in names}
     close = [folded[each] for each in difflib.get_close_matches(name.lower(), folded, n=3)]
     if close:
         return f"did you mean {' or '.join(close)}? else "
     if not names:
-        return "there are no topics yet; "
+        return f"there are no {nouns} yet; "
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"there are {', '.join(names[:MOST_NAMES])}{more}; "
 

@@ -11,12 +11,12 @@
 pass (a leader moved, a connection was lost) are mended inside; what is left are errors of the data and of the caller,
 and offsets that are not there any more, for which `out_of_range` says what to do.
 
-One thread. Groups come later.
+One thread. In a group, see `group_consumer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tailrace.client.batch_run import BatchRun, run_of
@@ -52,14 +52,20 @@ class Consumer:
 
     # What, and from where
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others; new ones from their beginning, unless told otherwise."""
-        wanted = list(partitions)
+    def assign(
+        self,
+        partitions: Iterable[TopicPartition],
+        positions: Mapping[TopicPartition, int] | None = None,
+        *,
+        start: int = EARLIEST,
+    ) -> None:
+        """Read these and no others; new ones from their `positions`, or where those do not tell, from `start`."""
+        wanted = set(partitions)
         for partition in wanted:
             self._cluster.leader(partition)
-        new = [partition for partition in wanted if partition not in self._positions]
         kept = {partition: at for partition, at in self._positions.items() if partition in wanted}
-        self._positions = kept | self._offsets_at(new, EARLIEST)
+        known = {partition: at for partition, at in (positions or {}).items() if partition in wanted - kept.keys()}
+        self._positions = kept | known | self._offsets_at(sorted(wanted - kept.keys() - known.keys()), start)
 
     def assign_topic(self, topic: str) -> list[TopicPartition]:
         """All partitions that the topic has now."""

@@ -23,12 +23,25 @@ NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5
+COORDINATOR_NOT_AVAILABLE: Final = 15
+NOT_COORDINATOR: Final = 16
+UNKNOWN_MEMBER_ID: Final = 25
+REBALANCE_IN_PROGRESS: Final = 27
 UNSUPPORTED_VERSION: Final = 35
 TOPIC_ALREADY_EXISTS: Final = 36
 OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
 DUPLICATE_SEQUENCE_NUMBER: Final = 46
+INVALID_PRODUCER_EPOCH: Final = 47
 UNKNOWN_PRODUCER_ID: Final = 59
+NON_EMPTY_GROUP: Final = 68
+GROUP_ID_NOT_FOUND: Final = 69
+GROUP_SUBSCRIBED_TO_TOPIC: Final = 86
+PRODUCER_FENCED: Final = 90
 UNKNOWN_TOPIC_ID: Final = 100
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
+FENCED_MEMBER_EPOCH: Final = 110
+STALE_MEMBER_EPOCH: Final = 113
+TRANSACTION_ABORTABLE: Final = 120
 
 # Kafka 4.3.1's names from code 1 on; a star: trying again may help.
 _NAMES: Final = """
@@ -108,6 +121,11 @@ class DeliveryError(ClientError):
 def error_of(code: int, message: str | None = None) -> TailraceError:
     """The exception for a broker's error code; without a `message` it says the code's name."""
     return class_of(code)(message or name_of(code))
+
+
+def refusal(code: int, doing: str, message: str | None = None) -> TailraceError:
+    """What was asked for, and why it was refused: in the broker's words, or by the code's name."""
+    return error_of(code, f"{doing}: {message or name_of(code)}")
 
 
 def name_of(code: int) -> str:

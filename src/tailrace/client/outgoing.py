@@ -109,6 +109,18 @@ class Lane:
             self.waiting.extendleft(sorted(self.failed, key=lambda batch: batch.number, reverse=True))
             self.failed.clear()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that has a sequence is acknowledged."""
+        return not (self.waiting or self.under_way or self.failed)
+
+    def discard(self) -> None:
+        """Whatever is not acknowledged."""
+        self.open = None
+        self.waiting.clear()
+        self.under_way.clear()
+        self.failed.clear()
+
     def restart_sequences(self) -> None:
         """For a new identity; nothing is under way."""
         self._next_sequence, self._is_known = 0, False

@@ -24,6 +24,7 @@ from tailrace.protocol.messages.produce import (
 )
 
 LAST_BY_NAME: Final = 12  # from version 13 on, Produce speaks of topics by id
+LAST_BY_ID: Final = ProduceRequest.VERSIONS[1]
 NETWORK_EXCEPTION: Final = 13
 
 
@@ -44,9 +45,14 @@ class _UnderWay(NamedTuple):
 
 
 class ProduceLink:
-    def __init__(self, cluster: Cluster, node_id: int) -> None:
+    def __init__(
+        self, cluster: Cluster, node_id: int, *, transactional_id: str | None = None, newest: int | None = None
+    ) -> None:
+        """`newest` is the newest version of Produce to be used, where not every one means the same."""
         self._cluster = cluster
         self._node_id = node_id
+        self._transactional_id = transactional_id
+        self._newest = LAST_BY_ID if newest is None else newest
         self._connection: Connection | None = None
         self._under_way: deque[_UnderWay] = deque()
 
@@ -63,7 +69,7 @@ class ProduceLink:
             connection = self._open()
             ids_known = self._cluster.knows_ids({batch.partition.topic for batch in batches})
             request = self._request(batches, acks, timeout_s)
-            newest = None if ids_known else LAST_BY_NAME
+            newest = self._newest if ids_known else min(self._newest, LAST_BY_NAME)
             connection.submit(request, timeout_s, newest=newest, is_answered=acks != 0)
         except TailraceError as error:
             return [*self._lost(error), *_unknown(batches, error)]
@@ -113,7 +119,12 @@ class ProduceLink:
                 topic = topics[name] = TopicProduceData(name=name, topic_id=self._cluster.topic(name).id)
             data = PartitionProduceData(index=batch.partition.partition, records=batch.data)
             topic.partition_data.append(data)
-        return ProduceRequest(acks=acks, timeout_ms=int(timeout_s * 1000), topic_data=list(topics.values()))
+        return ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=acks,
+            timeout_ms=int(timeout_s * 1000),
+            topic_data=list(topics.values()),
+        )
 
 
 def _answer(batch: Outgoing, said: PartitionProduceResponse | None) -> Answer:

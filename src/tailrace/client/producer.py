@@ -65,6 +65,9 @@ class Delivered(NamedTuple):
 
 
 class Producer:
+    _may_begin_anew = True
+    """With another identity, when brokers have forgotten the one it has."""
+
     def __init__(
         self,
         cluster: Cluster,
@@ -130,7 +133,7 @@ class Producer:
             if key is None and partition is None:
                 lane = self._lane(self._partition_for(topic, None, None))
         if lane.open is None:
-            lane.open = BatchBuilder(codec=self._codec, level=self._level)
+            lane.open = self._builder()
         now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         lane.open.append(now_ms, key, value, headers)
         if lane.open.uncompressed_bytes >= self._batch_bytes:
@@ -145,7 +148,7 @@ class Producer:
         self._check()
         lane = self._lane(partition)
         self._close(lane, moves_on=False)
-        builder = BatchBuilder(codec=self._codec, level=self._level)
+        builder = self._builder()
         for record in records:
             builder.append(*record)
         if builder.record_count:
@@ -207,6 +210,9 @@ class Producer:
             sticky = self._sticky[topic] = Sticky(self._choose)
         return sticky
 
+    def _builder(self) -> BatchBuilder:
+        return BatchBuilder(codec=self._codec, level=self._level)
+
     def _lane(self, partition: TopicPartition) -> Lane:
         lane = self._lanes.get(partition)
         if lane is None:
@@ -243,6 +249,7 @@ class Producer:
             return
         while groups := self._ready():
             identity = self._identified() if self.is_idempotent else None
+            self._announce(lane.partition for lanes in groups.values() for lane in lanes)
             for node_id, lanes in groups.items():
                 batches = [lane.sent() for lane in lanes]
                 link = self._links[node_id]
@@ -275,8 +282,14 @@ class Producer:
     def _link(self, node_id: int) -> ProduceLink:
         link = self._links.get(node_id)
         if link is None:
-            link = self._links[node_id] = ProduceLink(self._cluster, node_id)
+            link = self._links[node_id] = self._new_link(node_id)
         return link
+
+    def _new_link(self, node_id: int) -> ProduceLink:
+        return ProduceLink(self._cluster, node_id)
+
+    def _announce(self, partitions: Iterable[TopicPartition]) -> None:
+        """Batches of these are about to be sent. Here is nobody who wants to know."""
 
     def _identified(self) -> Identity:
         if self._identity is None:
@@ -302,7 +315,7 @@ class Producer:
             error = answer.error or error_of(answer.error_code, answer.message)
             if answer.error_code == OUT_OF_ORDER_SEQUENCE_NUMBER and not lane.is_oldest(answer.batch):
                 error = error_of(OUT_OF_ORDER_SEQUENCE_NUMBER, "a batch before it was not written")
-            elif answer.error_code == UNKNOWN_PRODUCER_ID:
+            elif answer.error_code == UNKNOWN_PRODUCER_ID and self._may_begin_anew:
                 self._has_expired = True  # the broker has nothing of this producer any more, so nothing comes twice
             elif not error.retriable:
                 self._fail(answer.batch, error)

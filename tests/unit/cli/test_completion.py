@@ -15,7 +15,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def bash(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the script, and a `tailrace` that knows two topics and nothing else."""
+    """A directory with the script, and a `tailrace` that knows two topics, two groups and two ids, nothing else."""
     if shutil.which("bash") is None:
         pytest.skip("there is no bash on the PATH")
     directory = tmp_path_factory.mktemp("completion")
@@ -24,7 +24,12 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).stdout
     (directory / "script").write_bytes(made)
     fake = directory / "tailrace"
-    fake.write_text("#!/bin/sh\necho 'topic topic=orders id=x partitions=1'\necho 'topic topic=payments id=y'\n")
+    fake.write_text(
+        "#!/bin/sh\ncase $1 in\n"
+        "topic) echo 'topic topic=orders id=x partitions=1'; echo 'topic topic=payments id=y' ;;\n"
+        "group) echo 'group group=billing kind=consumer'; echo 'group group=reports kind=share' ;;\n"
+        "txn) echo 'transaction id=copier-1 state=Ongoing'; echo 'transaction id=copier-2' ;;\nesac\n"
+    )
     fake.chmod(0o755)
     (directory / "file.txt").touch()
     return directory
@@ -56,6 +61,14 @@ def test_topics_and_files(bash: Path) -> None:
     assert completed(bash, "tailrace", "config", "describe", "--topic", "o") == ["orders"]
     assert completed(bash, "tailrace", "produce", "orders", "--file", "fi") == ["file.txt"]
     assert completed(bash, "tailrace", "log", "dump", "fi") == ["file.txt"]
+
+
+def test_groups_and_transactional_ids(bash: Path) -> None:
+    assert completed(bash, "tailrace", "group", "describe", "") == ["billing", "reports"]
+    assert completed(bash, "tailrace", "consume", "orders", "--group", "bi") == ["billing"]
+    assert completed(bash, "tailrace", "group", "reset-offsets", "billing", "--topic", "pay") == ["payments"]
+    assert completed(bash, "tailrace", "txn", "describe", "") == ["copier-1", "copier-2"]
+    assert completed(bash, "tailrace", "txn", "producers", "o") == ["orders"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
