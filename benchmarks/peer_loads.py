@@ -1,6 +1,7 @@
 """The loads: `peers/wireload.c` with prepared requests, `peers/rdload.c` with librdkafka; both report in JSON.
 
-Neither is Python while it measures.
+Neither is Python while it measures. Groups and transactions are driven by `coordinator_load.py`, in which librdkafka
+does the work and Python waits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import socket
 import struct
 import subprocess
+import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -51,6 +53,15 @@ class Loads:
         """The topic has 1 MB or more in each partition."""
         requests = [frames.fetch(topic.encode(), p, 1 << 20) for p in range(PARTITIONS)]
         return self._wire(side, requests, CONNECTIONS, 1, f"{seconds:g}", f"13,{26 + len(topic)}", 900_000)
+
+    def commit(self, side: Side, topic: str, seconds: float) -> dict[str, Any]:
+        """Offsets of as many groups as there are connections."""
+        requests = [frames.commit(b"group-%d" % p, topic.encode(), p) for p in range(PARTITIONS)]
+        return self._wire(side, requests, CONNECTIONS, IN_FLIGHT, f"{seconds:g}", f"{20 + len(topic)}", 0)
+
+    def confluent(self, side: Side, kind: str, *words: str) -> dict[str, Any]:
+        """`coordinator_load.py`, as a process of its own."""
+        return run([sys.executable, str(PEERS.with_name("coordinator_load.py")), kind, str(side.port), *words], side)
 
     def _wire(
         self, side: Side, requests: list[bytes], connections: int, depth: int, limit: str, error_at: str, least: int

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import peer_coordinator_rows as coordinators
 from peer_loads import PARTITIONS, ROUND_BYTES, IdleClients, Loads, first_acknowledged, settle
 from peer_row import Row, short
 from peer_sides import Side
@@ -75,6 +76,14 @@ class Bench:
             told = " · ".join(f"{short(row.rounds[-1][0])} / {short(row.rounds[-1][1])} {row.unit}" for row in rows)
             self.plan.say(f"{rows[0].key}: round {number + 1} of {self.plan.rounds}: {told}")
 
+    def warm_up(self, sides: Sides, measure: Callable[[Side, int], tuple[float, ...]]) -> None:
+        """Two runs that do not count, for the sake of Java's compiler; the same for both."""
+        for number in (-2, -1):
+            for side in sides:
+                self.plan.say(f"warming up {side.name}")
+                os.sync()
+                measure(side, number)
+
 
 def produce(bench: Bench, kind: str, title: str, mark: float, cpu_mark: float, *, in_requests: bool) -> list[Row]:
     unit = "requests/s" if in_requests else "MB/s"
@@ -92,19 +101,10 @@ def produce(bench: Bench, kind: str, title: str, mark: float, cpu_mark: float, *
         return per_s, seen["broker_cpu_s"] / seen["total_bytes"] * GB
 
     with bench.sides() as sides:
-        warm_up(bench, sides, measure)
+        bench.warm_up(sides, measure)
         rate.details.clear()
         bench.rounds(sides, [rate, cpu], measure)
     return [rate, cpu]
-
-
-def warm_up(bench: Bench, sides: Sides, measure: Callable[[Side, int], tuple[float, ...]]) -> None:
-    """Two runs that do not count, for the sake of Java's compiler; the same for both."""
-    for number in (-2, -1):
-        for side in sides:
-            bench.plan.say(f"warming up {side.name}")
-            os.sync()
-            measure(side, number)
 
 
 def produce_1k(bench: Bench) -> list[Row]:
@@ -130,7 +130,7 @@ def fetch_1m(bench: Bench) -> list[Row]:
         for side in sides:
             side.create("fetched", PARTITIONS)
             bench.loads.produce(side, "fetched", "64k", 1, 64_000_000)
-        warm_up(bench, sides, measure)
+        bench.warm_up(sides, measure)
         rate.details.clear()
         bench.rounds(sides, [rate, cpu], measure)
     return [rate, cpu]
@@ -152,7 +152,7 @@ def rdkafka(bench: Bench) -> list[Row]:
         return sending["records_per_s"], getting["records_per_s"]
 
     with bench.sides() as sides:
-        warm_up(bench, sides, measure)
+        bench.warm_up(sides, measure)
         sent.details.clear()
         got.details.clear()
         bench.rounds(sides, [sent, got], measure)
@@ -172,7 +172,7 @@ def latency(bench: Bench) -> list[Row]:
         return (seen["p99_ms"],)
 
     with bench.sides() as sides:
-        warm_up(bench, sides, measure)
+        bench.warm_up(sides, measure)
         row.details.clear()
         bench.rounds(sides, [row], measure)
     return [row]
@@ -263,7 +263,7 @@ def flat_partitions(bench: Bench) -> list[Row]:
             bench.plan.say(f"making {others:,} partitions")
             side.create("idle", others - PARTITIONS)
             settle(side)
-        warm_up(bench, sides, measure)
+        bench.warm_up(sides, measure)
         row.details.clear()
         bench.rounds(sides, [row], measure)
     return [row]
@@ -292,7 +292,7 @@ def flat_clients(bench: Bench) -> list[Row]:
         for side, count in zip(sides, (many, 1), strict=True):
             side.create("loaded", PARTITIONS)
             clients.enter_context(IdleClients(side, count))
-        warm_up(bench, sides, measure)
+        bench.warm_up(sides, measure)
         row.details.clear()
         bench.rounds(sides, [row], measure)
     return [row]
@@ -309,4 +309,8 @@ MEASUREMENTS: dict[str, Callable[[Bench], list[Row]]] = {
     "memory": memory,
     "flat-partitions": flat_partitions,
     "flat-clients": flat_clients,
+    "commits": coordinators.commits,
+    "transactions": coordinators.transactions,
+    "group-classic": coordinators.classic_group,
+    "group-consumer": coordinators.consumer_group,
 }

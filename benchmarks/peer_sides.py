@@ -31,6 +31,11 @@ SETTINGS = {
     # Kafka's default is 100 KB for both; both brokers move more bytes with these.
     "socket.receive.buffer.bytes": "-1",
     "socket.send.buffer.bytes": "204800",
+    # Groups: no member waits for others to come, nor long for its turn to speak.
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
 }
 LONGEST_START_S = 90.0
 LONGEST_STOP_S = 60.0

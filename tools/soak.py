@@ -6,6 +6,11 @@
                              (tests/properties/test_compaction_property.py)
     kills                    processes that compact and delete are ended with SIGKILL, and what they leave is held
                              against a model (tests/support/kill_storm.py)
+    copier kills             a broker is ended with SIGKILL while copiers move records in transactions: the copy must be
+                             the original (tests/support/copier_storm.py)
+    storms                   groups and transactions in the simulator, over a network that loses, doubles and delays,
+                             with a broker that is killed; each seed is a story that must come out right
+                             (tests/sim/test_group_storms.py, tests/sim/test_transaction_storms.py)
     hostile inputs           damaged bytes go through every reader, which must end in an answer or in a typed error
                              (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
                              interpreted
@@ -45,13 +50,21 @@ CRASH_TESTS = {
     "crash points": ("tests/properties/test_log_crashes.py", "TAILRACE_CRASH_POINTS"),
     "compaction crash points": ("tests/properties/test_compaction_property.py", "TAILRACE_COMPACTION_CRASH_POINTS"),
 }
+STORM_TESTS = {
+    "group storms": "tests/sim/test_group_storms.py",
+    "transaction storms": "tests/sim/test_transaction_storms.py",
+}
 KILLS = "kills"
+COPIERS = "copier kills"
 REQUESTS = "hostile requests"
 PIECE_INPUTS = {
     "crash points": 50_000,
     "compaction crash points": 20_000,
     KILLS: 100,
+    COPIERS: 25,
     REQUESTS: 50_000,
+    "group storms": 100,
+    "transaction storms": 100,
     "directories": 2_000,
     "appends": 2_000,
 }
@@ -76,6 +89,8 @@ class Piece:
 class Figures:
     crash_points: dict[str, int] = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
+    storms: Counter[str] = field(default_factory=Counter)
+    copiers: Counter[str] = field(default_factory=Counter)
     requests: Counter[str] = field(default_factory=Counter)
     growth_bytes: int = 0
     """The most that a broker has grown under hostile requests."""
@@ -171,12 +186,19 @@ class Soak:
             points = figures.crash_points.get(piece.target, 0) + (int(found[1]) if found else 0)
             figures.crash_points[piece.target] = points
             return
+        if piece.target in STORM_TESTS:
+            figures.storms[piece.target] += piece.inputs
+            return
         if code not in (0, 1):
             return
         told: dict[str, Any] = json.loads(lines[-1])
         if piece.target == KILLS:
             figures.kills.update({each: told[each] for each in ("kills", "in_a_clean", "in_retention", "before_work")})
             figures.kills.update(told["counts"])
+            return
+        if piece.target == COPIERS:
+            counts = ("kills", "killed_starts", "copied", "committed", "aborted")
+            figures.copiers.update({each: told[each] for each in counts})
             return
         if piece.target == REQUESTS:
             figures.requests.update({each: told[each] for each in ("requests", "answered", "closed", "given_up")})
@@ -195,8 +217,14 @@ def start(piece: Piece) -> subprocess.Popen[str]:
         environment[variable] = str(piece.inputs)
         command = ["-m", "pytest", "-q", "-s", "-m", "long", "-p", "no:cacheprovider"]
         command += [f"--hypothesis-seed={piece.seed}", test]
+    elif piece.target in STORM_TESTS:
+        environment["TAILRACE_STORM_SEEDS"] = f"{piece.first}:{piece.first + piece.inputs}"
+        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", STORM_TESTS[piece.target]]
     elif piece.target == KILLS:
         command = [str(SUPPORT / "kill_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+    elif piece.target == COPIERS:
+        command = [str(SUPPORT / "copier_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command += ["--protocol", "consumer" if piece.seed % 2 else "classic"]
     elif piece.target == REQUESTS:
         environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
         command = [str(SUPPORT / "request_storm.py"), "--count", str(piece.inputs), "--seed", str(piece.seed)]
@@ -236,6 +264,8 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
     ending = f"seed {seed}, {seconds:.0f} s in all |"
     for target, points in figures.crash_points.items():
         yield f"| {day} | {target} | {points:,}; {verdict}; {ending}"
+    for target, seeds in figures.storms.items():
+        yield f"| {day} | {target} | {seeds:,} seeds; {verdict}; {ending}"
     kills = figures.kills
     if kills:
         yield (
@@ -244,6 +274,13 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
             f"{kills['acknowledged']:,} acknowledged batches, of their records {kills['records_compacted']:,} "
             f"compacted away, {kills['aborted_dropped']:,} dropped as aborted, {kills['records_retired']:,} retired; "
             f"{kills['probes']:,} old batches sent again; {verdict}; {ending}"
+        )
+    copiers = figures.copiers
+    if copiers:
+        yield (
+            f"| {day} | copier kills | {copiers['kills']:,}, {copiers['killed_starts']:,} of them during a start; "
+            f"{copiers['copied']:,} records copied in {copiers['committed']:,} transactions, {copiers['aborted']:,} "
+            f"others aborted; {verdict}; {ending}"
         )
     requests = figures.requests
     if requests:
@@ -277,6 +314,10 @@ def main(arguments: list[str] | None = None) -> int:
         "--compaction-crash-points", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none"
     )
     parser.add_argument("--kills", type=int, default=200, metavar="N", help="default 200; 0 for none")
+    parser.add_argument("--copier-kills", type=int, default=50, metavar="N", help="default 50; 0 for none")
+    parser.add_argument(
+        "--storms", type=int, default=1_000, metavar="N", help="seeds of each; default 1,000; 0 for none"
+    )
     parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none")
     parser.add_argument("--inputs", type=int, default=2_000_000, metavar="N", help="default 2,000,000; 0 for none")
     parser.add_argument("--seed", type=int, default=None, help="default: another one every time")
@@ -285,7 +326,9 @@ def main(arguments: list[str] | None = None) -> int:
     seed = int(time.time()) if args.seed is None else args.seed
     wanted = {
         KILLS: args.kills,
+        COPIERS: args.copier_kills,
         REQUESTS: args.requests,
+        **dict.fromkeys(STORM_TESTS, args.storms),
         "compaction crash points": args.compaction_crash_points,
         "crash points": args.crash_points,
     }

@@ -62,6 +62,13 @@ def fetch(topic: bytes, partition: int, max_bytes: int) -> bytes:
     return request(1, 12, head + b"\x02" + compact(topic) + b"\x02" + one + b"\0" + b"\x01" + b"\x01" + b"\0")
 
 
+def commit(group: bytes, topic: bytes, partition: int) -> bytes:
+    """OffsetCommit version 8 of a group without members. ERROR_AT is 20 and the topic's length."""
+    one = struct.pack(">iqi", partition, 1234, -1) + compact(b"") + b"\0"
+    head = compact(group) + struct.pack(">i", -1) + compact(b"") + b"\0"
+    return request(8, 8, head + b"\x02" + compact(topic) + b"\x02" + one + b"\0\0")
+
+
 def main() -> None:
     topic, partitions, folder = sys.argv[1].encode(), int(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 KAFKA_SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "peers" / "kafka"
-DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
+TOOLS = "org.apache.kafka.tools."
+DUMP_TOOL = TOOLS + "DumpLogSegments"
 ARGUMENT_BYTES = 100_000  # Linux takes at most 128 KiB in one argument
 TXN_ENTRY_BYTES = 34  # the tool is silent about a last entry that is cut
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime", "NoTimestampType")

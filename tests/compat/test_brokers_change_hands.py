@@ -1,4 +1,5 @@
-"""A data directory goes from one broker to the other and back, metadata log included: topics, settings, records.
+"""A data directory goes from one broker to the other and back, metadata log included: topics, settings, records,
+groups with what they have committed, transactions.
 
 What a client of the next broker reads is what a client of the one before wrote: offsets, timestamps, keys, values and
 headers, of every codec. Each broker adds something of its own, and is stopped or killed.
@@ -29,6 +30,8 @@ SETTINGS = {
     "prices": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.75"},
 }
 PARTITIONS = 2
+GROUPS = {"old": "classic", "new": "consumer"}
+PAYMENTS = "payments"
 DEADLINE_S = 30
 
 
@@ -62,6 +65,8 @@ class Tailrace:
             f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}\n"
             f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
             f"controller.quorum.voters=1@127.0.0.1:{port + 1}\nlog.dirs={folder}/log\n"
+            "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
+            "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"
         )
         self._process: subprocess.Popen[str] | None = None
 
@@ -106,6 +111,7 @@ def running(broker: Broker, *, killed: bool) -> Iterator[str]:
 def make_topics(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [NewTopic(name, PARTITIONS, 1, config=config) for name, config in SETTINGS.items()]
+    topics.append(NewTopic(PAYMENTS, 1, 1))
     for future in admin.create_topics(topics).values():
         future.result(DEADLINE_S)
 
@@ -176,6 +182,65 @@ def settings(servers: str) -> dict[str, dict[str, str]]:
     }
 
 
+def committed(servers: str) -> dict[str, list[int]]:
+    """By group, for each partition of `orders`."""
+    found = {}
+    for group in GROUPS:
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+        places = [TopicPartition("orders", index) for index in range(PARTITIONS)]
+        found[group] = [place.offset for place in consumer.committed(places, DEADLINE_S)]
+        consumer.close()
+    return found
+
+
+def commit(servers: str, offset: int) -> None:
+    """As a member of each group, of its own protocol."""
+    for group, protocol in GROUPS.items():
+        consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "group.protocol": protocol,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe(["orders"])
+        deadline = time.monotonic() + DEADLINE_S
+        while len(consumer.assignment()) < PARTITIONS:
+            assert time.monotonic() < deadline, f"{group} gets no partitions"
+            consumer.poll(0.1)
+        places = [TopicPartition("orders", index, offset + index) for index in range(PARTITIONS)]
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+
+
+def transact(servers: str, who: str, *, leaves_one_open: bool) -> None:
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "shop"})
+    producer.init_transactions(DEADLINE_S)
+    for ending in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(PAYMENTS, f"{who} {ending.__name__}")
+        assert producer.flush(DEADLINE_S) == 0
+        ending(DEADLINE_S)
+    if leaves_one_open:
+        producer.begin_transaction()
+        producer.produce(PAYMENTS, f"{who} open")
+        assert producer.flush(DEADLINE_S) == 0
+
+
+def payments(servers: str) -> list[str]:
+    """What a reader of committed records sees."""
+    settings = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    consumer.assign([TopicPartition(PAYMENTS, 0, 0)])
+    seen = []
+    while (message := consumer.poll(DEADLINE_S)) is not None and message.error() is None:
+        seen.append(message.value().decode())
+    consumer.close()
+    return seen
+
+
 @pytest.mark.parametrize(("first", "killed"), [("tailrace", False), ("tailrace", True), ("kafka", False)])
 def test_a_directory_changes_hands_twice(tmp_path: Path, first: str, killed: bool) -> None:
     folder = tmp_path / "node"
@@ -183,13 +248,22 @@ def test_a_directory_changes_hands_twice(tmp_path: Path, first: str, killed: boo
     tailrace = Tailrace(kafka, folder)
     order: list[Broker] = [tailrace, kafka, tailrace] if first == "tailrace" else [kafka, tailrace, kafka]
     before: dict[tuple[str, int], list[Seen]] = {}
+    offsets: dict[str, list[int]] = {}
+    paid: list[str] = []
     for turn, broker in enumerate(order):
         with running(broker, killed=killed) as servers:
             if turn == 0:
                 make_topics(servers)
             else:
                 assert everything(servers) == before
+                assert committed(servers) == offsets
+            transact(servers, f"{broker.name}-{turn}", leaves_one_open=killed)
+            paid.append(f"{broker.name}-{turn} commit_transaction")
+            assert payments(servers) == paid
             assert settings(servers) == SETTINGS
             produce(servers, f"{broker.name}-{turn}")
             before = everything(servers)
             assert all(len(seen) == (turn + 1) * len(CODECS) * 60 // PARTITIONS for seen in before.values())
+            commit(servers, 10 * (turn + 1))
+            offsets = committed(servers)
+            assert all(found == [10 * (turn + 1), 10 * (turn + 1) + 1] for found in offsets.values())

@@ -9,8 +9,18 @@ from typing import Any, TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
-from client_driver import LARGEST_RECORD_BYTES, TIMEOUT_S, Message, RefusedError, Stored, as_pairs
+from aiokafka.errors import KafkaError, ProducerFenced, for_code
+from client_driver import (
+    LARGEST_RECORD_BYTES,
+    PRODUCER_FENCED,
+    TIMEOUT_S,
+    FencedError,
+    Message,
+    Stored,
+    TransactionalWriter,
+    as_pairs,
+    refusal,
+)
 
 T = TypeVar("T")
 NO_OFFSET = -1
@@ -41,10 +51,12 @@ class AioKafkaDriver:
 
         try:
             return self._runner.run(bounded())
+        except ProducerFenced as error:
+            raise FencedError(PRODUCER_FENCED, str(error)) from error  # aiokafka's own, for several codes
         except KafkaError as error:
             if error.errno <= 0:
                 raise
-            raise RefusedError(error.errno, str(error)) from error
+            raise refusal(error.errno, str(error)) from error
 
     # Records
 
@@ -86,7 +98,7 @@ class AioKafkaDriver:
 
         return self._run(work())
 
-    def _consumer(self) -> AIOKafkaConsumer:
+    def _consumer(self, **settings: Any) -> AIOKafkaConsumer:
         """Not started: its `async with` does that."""
         return AIOKafkaConsumer(
             bootstrap_servers=self._address,
@@ -95,6 +107,7 @@ class AioKafkaDriver:
             check_crcs=True,
             fetch_max_wait_ms=50,
             max_partition_fetch_bytes=LARGEST_RECORD_BYTES,
+            **settings,
         )
 
     def read(self, topic: str, count: int, *, offset: int = 0) -> list[Stored]:
@@ -153,6 +166,46 @@ class AioKafkaDriver:
 
         return self._run(work())
 
+    def read_until(self, topic: str, last: bytes, *, committed: bool = True, partition: int = 0) -> list[bytes]:
+        async def work() -> list[bytes]:
+            isolation = "read_committed" if committed else "read_uncommitted"
+            async with self._consumer(isolation_level=isolation) as consumer:
+                assigned = TopicPartition(topic, partition)
+                consumer.assign([assigned])
+                consumer.seek(assigned, 0)
+                values: list[bytes] = []
+                while not values or values[-1] != last:
+                    values.append((await consumer.getone(assigned)).value)
+                return values
+
+        return self._run(work())
+
+    # Groups and transactions
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        found = self._run(self._admin.list_consumer_group_offsets(group))
+        return {each.partition: at.offset for each, at in found.items() if each.topic == topic and at.offset >= 0}
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        async def work() -> None:
+            async with self._consumer(group_id=group) as consumer:
+                consumer.assign(list(_positions(topic, offsets)))
+                await consumer.commit(_positions(topic, offsets))
+
+        self._run(work())
+
+    def groups(self) -> set[str]:
+        return {group for group, _ in self._run(self._admin.list_consumer_groups())}
+
+    def group_state(self, group: str) -> tuple[str, int]:
+        (answer,) = self._run(self._admin.describe_consumer_groups([group]))
+        ((code, _, state, _, _, members, *_),) = answer.groups
+        _check([code])
+        return state.upper(), len(members)
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> TransactionalWriter:
+        return _TransactionalProducer(self, transactional_id, timeout_ms)
+
     # Administration
 
     def create_topic(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
@@ -198,6 +251,45 @@ class AioKafkaDriver:
         return found["cluster_id"], [f"{broker['host']}:{broker['port']}" for broker in found["brokers"]]
 
 
+class _TransactionalProducer:
+    def __init__(self, driver: AioKafkaDriver, transactional_id: str, timeout_ms: int) -> None:
+        self._run = driver._run
+        self._producer: AIOKafkaProducer = self._run(
+            driver._started(AIOKafkaProducer, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        )
+
+    def begin(self) -> None:
+        self._run(self._producer.begin_transaction())
+
+    def produce(self, topic: str, messages: Sequence[Message], partition: int = 0) -> None:
+        async def work() -> None:
+            for future in [
+                await self._producer.send(
+                    topic, each.value, each.key, partition=partition, timestamp_ms=each.timestamp_ms
+                )
+                for each in messages
+            ]:
+                await future
+
+        self._run(work())
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        self._run(self._producer.send_offsets_to_transaction(_positions(topic, offsets), group))
+
+    def commit(self) -> None:
+        self._run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        self._run(self._producer.stop())
+
+
+def _positions(topic: str, offsets: Mapping[int, int]) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+
+
 def _stored(record: Any) -> Stored:
     return Stored(record.offset, record.value, record.key, record.timestamp, as_pairs(record.headers))
 
@@ -205,4 +297,4 @@ def _stored(record: Any) -> Stored:
 def _check(codes: Sequence[int]) -> None:
     for code in codes:
         if code:
-            raise RefusedError(code, for_code(code).__name__)
+            raise refusal(code, for_code(code).__name__)

@@ -1,4 +1,4 @@
-"""What the tests ask of every client library, in one vocabulary: records in and out, offsets, topics, settings.
+"""What the tests ask of every client library, in one vocabulary: records, offsets, topics, groups, transactions.
 
 A driver wraps one library and hides only its spelling. What the server refuses comes out as `RefusedError` with
 Kafka's error code, whatever class the library made of it.
@@ -13,6 +13,12 @@ Headers = tuple[tuple[str, bytes], ...]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMEOUT_S = 20
 LARGEST_RECORD_BYTES = 8 << 20  # what writers and readers are set up for
+DRIVERS = {  # where the driver of each library is
+    "confluent-kafka": ("confluent_driver", "ConfluentDriver"),
+    "kafka-python": ("kafka_python_driver", "KafkaPythonDriver"),
+    "aiokafka": ("aiokafka_driver", "AioKafkaDriver"),
+    "kafkajs": ("kafkajs_driver", "KafkaJsDriver"),
+}
 
 
 class Message(NamedTuple):
@@ -40,6 +46,19 @@ class RefusedError(Exception):
     def __init__(self, code: int, text: str = "") -> None:
         super().__init__(f"error {code}: {text}")
         self.code = code
+
+
+class FencedError(RefusedError):
+    """Another producer has taken over, or the coordinator has given this one up."""
+
+
+INVALID_PRODUCER_EPOCH = 47
+PRODUCER_FENCED = 90
+FENCED = {INVALID_PRODUCER_EPOCH, PRODUCER_FENCED}
+
+
+def refusal(code: int, text: str = "") -> RefusedError:
+    return (FencedError if code in FENCED else RefusedError)(code, text)
 
 
 class Driver(Protocol):
@@ -109,6 +128,48 @@ class Admin(Driver, Protocol):
     def cluster(self) -> tuple[str | None, list[str]]:
         """Its id, where the library tells it, and the addresses of its brokers."""
         ...
+
+
+class CommittedReader(Driver, Protocol):
+    def read_until(self, topic: str, last: bytes, *, committed: bool = True, partition: int = 0) -> list[bytes]:
+        """The values from the beginning up to `last`. Unless `committed`, those of transactions that are not, too."""
+        ...
+
+
+class GroupAdmin(Driver, Protocol):
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """The group's offsets by partition, where it has one."""
+        ...
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Without being a member."""
+        ...
+
+    def groups(self) -> set[str]: ...
+
+    def group_state(self, group: str) -> tuple[str, int]:
+        """Its state in capitals, and how many members it has."""
+        ...
+
+
+class TransactionalWriter(Protocol):
+    """One producer with a transactional id, from which those before it with the same id are fenced."""
+
+    def begin(self) -> None: ...
+
+    def produce(self, topic: str, messages: Sequence[Message], partition: int = 0) -> None: ...
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Transactor(GroupAdmin, Protocol):
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> TransactionalWriter: ...
 
 
 def as_pairs(headers: object) -> Headers:

@@ -7,8 +7,27 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from client_driver import LARGEST_RECORD_BYTES, TIMEOUT_S, Message, RefusedError, Stored, as_pairs
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from client_driver import (
+    LARGEST_RECORD_BYTES,
+    TIMEOUT_S,
+    FencedError,
+    Message,
+    RefusedError,
+    Stored,
+    TransactionalWriter,
+    as_pairs,
+    refusal,
+)
+from confluent_kafka import (
+    OFFSET_END,
+    OFFSET_INVALID,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -106,24 +125,77 @@ class ConfluentDriver:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)
         return low, high
 
+    def read_until(self, topic: str, last: bytes, *, committed: bool = True, partition: int = 0) -> list[bytes]:
+        values: list[bytes] = []
+        with self._consumer(**{"isolation.level": _isolation(committed)}) as consumer:
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            while not values or values[-1] != last:
+                values.append(_next(consumer)[1].value or b"")
+        return values
+
+    def read_to_end(self, topic: str, *, committed: bool, partition: int = 0) -> list[bytes]:
+        """The values up to where a reader of this kind has to wait."""
+        return [record.value or b"" for record in self.read_records_to_end(topic, partition, committed=committed)]
+
+    def read_records_to_end(self, topic: str, partition: int, *, committed: bool = True) -> list[Stored]:
+        found: list[Stored] = []
+        ends = {"enable.partition.eof": True, "isolation.level": _isolation(committed)}
+        with self._consumer(**ends) as consumer:
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            while True:
+                try:
+                    found.append(_next(consumer)[1])
+                except RefusedError as error:
+                    if error.code == KafkaError._PARTITION_EOF:
+                        return found
+                    raise
+
     @contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
+    def _consumer(self, group: str = "no-group-is-joined", **settings: object) -> Iterator[Consumer]:
         """A new one each time: one that has been at work takes up to a second to learn of another topic."""
         consumer = Consumer(
             {
                 **self._common,
-                "group.id": "no-group-is-joined",
+                "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "check.crcs": True,
                 "fetch.wait.max.ms": 50,
                 "fetch.message.max.bytes": LARGEST_RECORD_BYTES,
+                **settings,
             }
         )
         try:
             yield consumer
         finally:
             consumer.close()
+
+    # Groups and transactions
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        (answer,) = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        found = _result(answer).topic_partitions
+        return {each.partition: each.offset for each in found if each.topic == topic and each.offset != OFFSET_INVALID}
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = ConsumerGroupTopicPartitions(group, _positions(topic, offsets))
+        (answer,) = self._admin.alter_consumer_group_offsets([wanted]).values()
+        for each in _result(answer).topic_partitions:
+            if each.error:
+                raise refusal(each.error.code(), each.error.str())
+
+    def groups(self) -> set[str]:
+        return {each.group_id for each in _result(self._admin.list_consumer_groups()).valid}
+
+    def group_state(self, group: str) -> tuple[str, int]:
+        found = _answer(self._admin.describe_consumer_groups([group]))
+        return found.state.name, len(found.members)
+
+    def delete_group(self, group: str) -> None:
+        _answer(self._admin.delete_consumer_groups([group]))
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> TransactionalWriter:
+        return _TransactionalProducer(self._common, transactional_id, timeout_ms)
 
     # Administration
 
@@ -170,6 +242,54 @@ class ConfluentDriver:
         return found.cluster_id, [f"{node.host}:{node.port}" for node in found.nodes]
 
 
+class _TransactionalProducer:
+    def __init__(self, common: Mapping[str, object], transactional_id: str, timeout_ms: int) -> None:
+        named = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+        self._common = common
+        self._producer = Producer({**common, **named, "message.timeout.ms": timeout_ms, "linger.ms": 0})
+        with _refusals_named():
+            self._producer.init_transactions(TIMEOUT_S)
+
+    def begin(self) -> None:
+        with _refusals_named():
+            self._producer.begin_transaction()
+
+    def produce(self, topic: str, messages: Sequence[Message], partition: int = 0) -> None:
+        with _refusals_named():
+            for each in messages:
+                self._producer.produce(topic, each.value, each.key, partition=partition, timestamp=each.timestamp_ms)
+        assert self._producer.flush(TIMEOUT_S) == 0, "not everything was answered in time"
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        consumer = Consumer({**self._common, "group.id": group})
+        try:
+            with _refusals_named():
+                self._producer.send_offsets_to_transaction(
+                    _positions(topic, offsets), consumer.consumer_group_metadata(), TIMEOUT_S
+                )
+        finally:
+            consumer.close()
+
+    def commit(self) -> None:
+        with _refusals_named():
+            self._producer.commit_transaction(TIMEOUT_S)
+
+    def abort(self) -> None:
+        with _refusals_named():
+            self._producer.abort_transaction(TIMEOUT_S)
+
+    def close(self) -> None:
+        """It goes when it is no longer used."""
+
+
+def _isolation(committed: bool) -> str:
+    return "read_committed" if committed else "read_uncommitted"
+
+
+def _positions(topic: str, offsets: Mapping[int, int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+
+
 def _next(consumer: Consumer) -> tuple[int, Stored]:
     """Partition and record."""
     message = consumer.poll(TIMEOUT_S)
@@ -184,7 +304,20 @@ def _next(consumer: Consumer) -> tuple[int, Stored]:
 
 def _answer(asked: Mapping[Any, Future[Any]]) -> Any:
     (future,) = asked.values()
-    try:
+    return _result(future)
+
+
+def _result(future: Future[Any]) -> Any:
+    with _refusals_named():
         return future.result(TIMEOUT_S)
+
+
+@contextmanager
+def _refusals_named() -> Iterator[None]:
+    try:
+        yield
     except KafkaException as error:
-        raise RefusedError(error.args[0].code(), error.args[0].str()) from error
+        code, text = error.args[0].code(), error.args[0].str()
+        if code == KafkaError._FENCED:
+            raise FencedError(code, text) from error
+        raise refusal(code, text) from error

@@ -9,21 +9,18 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from client_driver import DRIVERS
 from client_servers import Server, kafka_server, our_server
+from kafka_tools import TOOLS, run_tool
 
 if TYPE_CHECKING:
     from confluent_driver import ConfluentDriver
 
-DRIVERS = {
-    "confluent-kafka": ("confluent_driver", "ConfluentDriver"),
-    "kafka-python": ("kafka_python_driver", "KafkaPythonDriver"),
-    "aiokafka": ("aiokafka_driver", "AioKafkaDriver"),
-    "kafkajs": ("kafkajs_driver", "KafkaJsDriver"),
-}
-DRIVER_FIXTURES = ("writer", "admin", "reader", "teller")
+DRIVER_FIXTURES = ("writer", "admin", "reader", "teller", "transactor")
 READERS = ("confluent-kafka", "kafka-python", "aiokafka")  # kafkajs reads only as a member of a group
 
 
@@ -39,6 +36,18 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     else:
         with our_server() as ours:
             yield ours
+
+
+@pytest.fixture
+def server_of_my_own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """One that the test may stop and start."""
+    against = request.config.getoption("--against-kafka")
+    if against and against != "start":
+        pytest.skip("only a server that is started here can be stopped")
+    if against:
+        request.getfixturevalue("kafka_jars")
+    with kafka_server(tmp_path) if against else our_server() as mine:
+        yield mine
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +95,12 @@ def teller(request: pytest.FixtureRequest, driver_named: Callable[[str], Any]) -
 
 
 @pytest.fixture(scope="session")
+def transactor(request: pytest.FixtureRequest, driver_named: Callable[[str], Any]) -> Any:
+    """Each library, for groups' offsets and transactions."""
+    return driver_named(request.param)
+
+
+@pytest.fixture(scope="session")
 def admin(request: pytest.FixtureRequest, driver_named: Callable[[str], Any]) -> Any:
     """Each library, to administer with."""
     return driver_named(request.param)
@@ -100,6 +115,23 @@ def helper(driver_named: Callable[[str], Any]) -> ConfluentDriver:
 @pytest.fixture(scope="session")
 def all_readers(driver_named: Callable[[str], Any]) -> list[Any]:
     return [driver_named(name) for name in READERS]
+
+
+@pytest.fixture(scope="session")
+def everybody(driver_named: Callable[[str], Any]) -> list[Any]:
+    return [driver_named(name) for name in DRIVERS]
+
+
+@pytest.fixture
+def tool(server: Server) -> Callable[..., str]:
+    """Runs a tool of Kafka's by the name of its class, with the server's address; what it prints."""
+
+    def run(name: str, *arguments: str, stdin: str | None = None) -> str:
+        full = name if name.startswith(("kafka.", "org.")) else TOOLS + name
+        output, _ = run_tool(full, "--bootstrap-server", server.address, *arguments, stdin=stdin)
+        return output
+
+    return run
 
 
 @pytest.fixture

@@ -9,14 +9,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import cramjam
-from client_driver import LARGEST_RECORD_BYTES, TIMEOUT_S, Message, RefusedError, Stored, as_pairs
+from client_driver import (
+    LARGEST_RECORD_BYTES,
+    TIMEOUT_S,
+    Message,
+    RefusedError,
+    Stored,
+    TransactionalWriter,
+    as_pairs,
+    refusal,
+)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its use of importlib
     import kafka.codec
+    import kafka.errors
     from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import KafkaError
+    from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 
 # It asks for python-snappy, which itself is a cover over cramjam; raw blocks are all it needs from it.
 kafka.codec.snappy = SimpleNamespace(
@@ -128,6 +139,52 @@ class KafkaPythonDriver:
             partition
         ]
 
+    def read_until(self, topic: str, last: bytes, *, committed: bool = True, partition: int = 0) -> list[bytes]:
+        consumer = KafkaConsumer(
+            bootstrap_servers=self._address,
+            isolation_level="read_committed" if committed else "read_uncommitted",
+            fetch_max_wait_ms=50,
+        )
+        consumer.assign([TopicPartition(topic, partition)])
+        consumer.seek(TopicPartition(topic, partition), 0)
+        values: list[bytes] = []
+        deadline = time.monotonic() + TIMEOUT_S
+        try:
+            while last not in values:
+                assert time.monotonic() < deadline, f"{values}"
+                for records in consumer.poll(timeout_ms=500).values():
+                    values += [record.value for record in records]
+        finally:
+            consumer.close()
+        return values[: values.index(last) + 1]
+
+    # Groups and transactions
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        found = _refusals_named(lambda: self._admin.list_group_offsets({group: None}))[group]
+        return {each.partition: at.offset for each, at in found.items() if each.topic == topic and at.offset >= 0}
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        answers = _refusals_named(lambda: self._admin.alter_group_offsets(group, _positions(topic, offsets)))
+        for error in answers.values():
+            if error.errno:
+                raise refusal(error.errno, error.__name__)
+
+    def groups(self) -> set[str]:
+        return {each["group_id"] for each in self._admin.list_groups()}
+
+    def group_state(self, group: str) -> tuple[str, int]:
+        found = _refusals_named(lambda: self._admin.describe_groups([group]))[group]
+        return found["group_state"].upper(), len(found["members"])
+
+    def delete_group(self, group: str) -> None:
+        for answer in self._admin.delete_groups([group]).values():
+            if answer != "OK":
+                raise refusal(getattr(kafka.errors, answer).errno, answer)
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> TransactionalWriter:
+        return _TransactionalProducer(self._address, transactional_id, timeout_ms)
+
     # Administration
 
     def create_topic(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
@@ -169,6 +226,47 @@ class KafkaPythonDriver:
         return found["cluster_id"], [f"{broker['host']}:{broker['port']}" for broker in found["brokers"]]
 
 
+class _TransactionalProducer:
+    def __init__(self, address: str, transactional_id: str, timeout_ms: int) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=address, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        _refusals_named(self._producer.init_transactions)
+
+    def begin(self) -> None:
+        _refusals_named(self._producer.begin_transaction)
+
+    def produce(self, topic: str, messages: Sequence[Message], partition: int = 0) -> None:
+        sent = [
+            _refusals_named(
+                lambda each=each: self._producer.send(
+                    topic, value=each.value, key=each.key, partition=partition, timestamp_ms=each.timestamp_ms
+                )
+            )
+            for each in messages
+        ]
+        for future in sent:
+            _refusals_named(lambda future=future: future.get(TIMEOUT_S))
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        _refusals_named(
+            lambda: self._producer.send_offsets_to_transaction(_positions(topic, offsets), ConsumerGroupMetadata(group))
+        )
+
+    def commit(self) -> None:
+        _refusals_named(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        _refusals_named(self._producer.abort_transaction)
+
+    def close(self) -> None:
+        self._producer.close(timeout=TIMEOUT_S)
+
+
+def _positions(topic: str, offsets: Mapping[int, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {TopicPartition(topic, number): OffsetAndMetadata(offset, "", -1) for number, offset in offsets.items()}
+
+
 def _stored(record: Any) -> Stored:
     return Stored(record.offset, record.value, record.key, record.timestamp, as_pairs(record.headers))
 
@@ -179,4 +277,4 @@ def _refusals_named(ask: Callable[[], Any]) -> Any:
     except KafkaError as error:
         if getattr(error, "errno", 0) <= 0:
             raise
-        raise RefusedError(error.errno, str(error)) from error
+        raise refusal(error.errno, str(error)) from error

@@ -26,6 +26,18 @@ async function addCodecs() {
   });
 }
 
+const outgoing = (messages, partition) =>
+  messages.map(({ value, key, timestamp, headers }) => ({
+    partition: partition ?? undefined,
+    value: bytes(value),
+    key: bytes(key),
+    timestamp: String(timestamp),
+    headers: Object.fromEntries(headers.map(([name, header]) => [name, bytes(header)])),
+  }));
+const positions = (offsets) =>
+  Object.entries(offsets).map(([partition, offset]) => ({ partition: Number(partition), offset: String(offset) }));
+const writers = []; // { producer, transaction }: one of each transactional id, by the number they are asked for with
+
 async function described(type, name) {
   const { resources } = await admin.describeConfigs({ resources: [{ type, name }], includeSynonyms: false });
   return Object.fromEntries(resources[0].configEntries.map((entry) => [entry.configName, entry.configValue]));
@@ -44,13 +56,7 @@ const calls = {
         topic,
         acks,
         compression: CODECS[codec],
-        messages: messages.map(({ value, key, timestamp, headers }) => ({
-          partition: partition ?? undefined,
-          value: bytes(value),
-          key: bytes(key),
-          timestamp: String(timestamp),
-          headers: Object.fromEntries(headers.map(([name, header]) => [name, bytes(header)])),
-        })),
+        messages: outgoing(messages, partition),
       });
       return sent && partition !== null ? Number(sent.baseOffset) : null;
     } finally {
@@ -85,6 +91,68 @@ const calls = {
     const { brokers, clusterId } = await admin.describeCluster();
     return [clusterId, brokers.map(({ host, port }) => `${host}:${port}`)];
   },
+  async readUntil(topic, last, readUncommitted, partition, groupId) {
+    const consumer = kafka.consumer({ groupId, readUncommitted, maxWaitTimeInMs: 50 });
+    await consumer.connect();
+    await consumer.subscribe({ topics: [topic], fromBeginning: true });
+    const values = [];
+    try {
+      await new Promise((resolve, reject) => {
+        consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+        const eachMessage = async ({ partition: found, message }) => {
+          const value = message.value.toString("base64");
+          if (found !== partition || values.at(-1) === last) return;
+          values.push(value);
+          if (value === last) resolve();
+        };
+        consumer.run({ autoCommit: false, eachMessage }).catch(reject);
+      });
+    } finally {
+      await consumer.disconnect();
+    }
+    return values;
+  },
+  async committed(groupId, topic) {
+    const [found] = await admin.fetchOffsets({ groupId, topics: [topic] });
+    return found.partitions.map(({ partition, offset }) => [partition, Number(offset)]).filter(([, offset]) => offset >= 0);
+  },
+  commit: (groupId, topic, offsets) => admin.setOffsets({ groupId, topic, partitions: positions(offsets) }),
+  async groups() {
+    const { groups } = await admin.listGroups();
+    return groups.map(({ groupId }) => groupId);
+  },
+  async groupState(group) {
+    const { groups } = await admin.describeGroups([group]);
+    if (groups[0].errorCode) throw Object.assign(new Error("describeGroups"), { code: groups[0].errorCode });
+    return [groups[0].state, groups[0].members.length];
+  },
+  async deleteGroup(group) {
+    try {
+      await admin.deleteGroups([group]);
+    } catch (error) {
+      throw Object.assign(error, { code: error.groups[0].errorCode });
+    }
+  },
+  async transactional(transactionalId, transactionTimeout) {
+    const producer = kafka.producer({
+      transactionalId,
+      transactionTimeout,
+      idempotent: true,
+      maxInFlightRequests: 1,
+      createPartitioner: Partitioners.DefaultPartitioner,
+    });
+    await producer.connect();
+    return writers.push({ producer }) - 1;
+  },
+  async begin(writer) {
+    writers[writer].transaction = await writers[writer].producer.transaction();
+  },
+  send: (writer, topic, messages, partition) =>
+    writers[writer].transaction.send({ topic, acks: -1, messages: outgoing(messages, partition) }),
+  sendOffsets: (writer, consumerGroupId, topic, offsets) =>
+    writers[writer].transaction.sendOffsets({ consumerGroupId, topics: [{ topic, partitions: positions(offsets) }] }),
+  end: (writer, how) => writers[writer].transaction[how](),
+  close: (writer) => writers[writer].producer.disconnect(),
   async offsetAt(topic, timestamp) {
     const [found] = await admin.fetchTopicOffsetsByTimestamp(topic, timestamp);
     return Number(found.offset);
@@ -117,6 +185,7 @@ async function main() {
     process.stdout.write(JSON.stringify(answer) + "\n");
   }
   await admin.disconnect();
+  process.exit(0); // whatever producers are left
 }
 
 main().catch((error) => {

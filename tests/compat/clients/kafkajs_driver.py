@@ -1,6 +1,6 @@
 """kafkajs, the JavaScript client: one Node process that takes JSON lines. Its packages come from npm, once.
 
-It reads records only as a member of a group, so that here it writes and administers.
+It reads records only as a member of a group, so that it writes and administers here, and reads from the beginning.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import json
 import os
 import shutil
 import subprocess
+import uuid
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from client_driver import Message, RefusedError
+from client_driver import Message, TransactionalWriter, refusal
 
 PROGRAM = Path(__file__).with_name("kafkajs_driver.js")
 # kafkajs itself has gzip only. The other codecs here come ready to run: nothing is compiled or fetched from elsewhere.
@@ -85,7 +86,7 @@ class KafkaJsDriver:
         answer = json.loads(line)
         if "error" in answer:
             assert answer["code"] > 0, answer["error"]
-            raise RefusedError(answer["code"], answer["error"])
+            raise refusal(answer["code"], answer["error"])
         return answer["result"]
 
     # Records
@@ -100,16 +101,7 @@ class KafkaJsDriver:
         acks: int = -1,
         partition: int | None = 0,
     ) -> list[int]:
-        values = [
-            {
-                "value": _text(message.value),
-                "key": _text(message.key),
-                "timestamp": message.timestamp_ms,
-                "headers": [(name, _text(value)) for name, value in message.headers],
-            }
-            for message in messages
-        ]
-        first = self._call("produce", topic, values, codec, idempotent, acks, partition)
+        first = self._call("produce", topic, _values(messages), codec, idempotent, acks, partition)
         return list(range(first, first + len(messages))) if first is not None else []
 
     def offset_at(self, topic: str, timestamp_ms: int) -> int | None:
@@ -119,6 +111,31 @@ class KafkaJsDriver:
     def bounds(self, topic: str) -> tuple[int, int]:
         low, high = self._call("bounds", topic)
         return low, high
+
+    def read_until(self, topic: str, last: bytes, *, committed: bool = True, partition: int = 0) -> list[bytes]:
+        values = self._call("readUntil", topic, _text(last), not committed, partition, f"reader-{uuid.uuid4().hex}")
+        return [base64.b64decode(value) for value in values]
+
+    # Groups and transactions
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        return dict(self._call("committed", group, topic))
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        self._call("commit", group, topic, offsets)
+
+    def groups(self) -> set[str]:
+        return set(self._call("groups"))
+
+    def group_state(self, group: str) -> tuple[str, int]:
+        state, members = self._call("groupState", group)
+        return state.upper(), members
+
+    def delete_group(self, group: str) -> None:
+        self._call("deleteGroup", group)
+
+    def transactional(self, transactional_id: str, timeout_ms: int = 60_000) -> TransactionalWriter:
+        return _TransactionalProducer(self, transactional_id, timeout_ms)
 
     # Administration
 
@@ -153,6 +170,44 @@ class KafkaJsDriver:
     def cluster(self) -> tuple[str | None, list[str]]:
         cluster_id, brokers = self._call("cluster")
         return cluster_id, brokers
+
+
+class _TransactionalProducer:
+    """kafkajs asks for its producer id when the first transaction begins."""
+
+    def __init__(self, driver: KafkaJsDriver, transactional_id: str, timeout_ms: int) -> None:
+        self._call = driver._call
+        self._number = self._call("transactional", transactional_id, timeout_ms)
+
+    def begin(self) -> None:
+        self._call("begin", self._number)
+
+    def produce(self, topic: str, messages: Sequence[Message], partition: int = 0) -> None:
+        self._call("send", self._number, topic, _values(messages), partition)
+
+    def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        self._call("sendOffsets", self._number, group, topic, offsets)
+
+    def commit(self) -> None:
+        self._call("end", self._number, "commit")
+
+    def abort(self) -> None:
+        self._call("end", self._number, "abort")
+
+    def close(self) -> None:
+        self._call("close", self._number)
+
+
+def _values(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    return [
+        {
+            "value": _text(message.value),
+            "key": _text(message.key),
+            "timestamp": message.timestamp_ms,
+            "headers": [(name, _text(value)) for name, value in message.headers],
+        }
+        for message in messages
+    ]
 
 
 def _text(data: bytes | None) -> str | None:

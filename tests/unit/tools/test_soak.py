@@ -34,14 +34,19 @@ def test_rows_say_what_was_run_and_found() -> None:
     figures = Figures(
         crash_points={"crash points": 1200},
         kills=Counter(kills=30, in_a_clean=20, acknowledged=4000),
+        copiers=Counter(kills=5, killed_starts=1, copied=7000, committed=200, aborted=20),
         inputs={"batches": 3000, "codecs": 500},
         interpreted=40,
         slowest_ms=7,
     )
-    crashes, kills, inputs = rows(figures, 61.4, 9, "2026-01-02")
+    crashes, kills, copiers, inputs = rows(figures, 61.4, 9, "2026-01-02")
     assert crashes == "| 2026-01-02 | crash points | 1,200; no findings; seed 9, 61 s in all |"
     assert kills.startswith(
         "| 2026-01-02 | kills | 30, 20 of them in a clean, 0 in retention, 0 while logs were opened;"
+    )
+    assert copiers == (
+        "| 2026-01-02 | copier kills | 5, 1 of them during a start; 7,000 records copied in 200 transactions, "
+        "20 others aborted; no findings; seed 9, 61 s in all |"
     )
     assert inputs.startswith("| 2026-01-02 | hostile inputs | 3,500 (batches 3,000, codecs 500; 40 of them with interp")
     figures.findings.append("one")
@@ -59,7 +64,10 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "shares", lambda: {"codecs": 2, "checkpoints": 1})
-    none = ["--kills", "0", "--requests", "0", "--compaction-crash-points", "0", "--crash-points", "0"]
-    assert soak.main([*none, "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
+    unwanted = ("kills", "copier-kills", "requests", "compaction-crash-points", "crash-points")
+    none = [word for name in unwanted for word in (f"--{name}", "0")]
+    assert soak.main([*none, "--storms", "1", "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
+    assert "| group storms | 1 seeds; no findings;" in printed
+    assert "| transaction storms | 1 seeds; no findings;" in printed
     assert "| hostile inputs | 300 (codecs 200, checkpoints 100; 0 of them" in printed
