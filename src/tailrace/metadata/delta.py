@@ -93,6 +93,13 @@ class MetadataDelta:
             or self.features_changed
         )
 
+    def touched_topics(self) -> set[str]:
+        """Names of topics that came, went, or have other partitions."""
+        touched = {name for name, _ in self.changed_partitions}
+        touched.update(self.created_topics)
+        touched.update(topic.name for topic in self.deleted_topics)
+        return touched
+
     def replay(self, record: Record) -> None:
         """Raises InconsistentMetadataError for a record that contradicts those before it."""
         kind = type(record)

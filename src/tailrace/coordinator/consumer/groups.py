@@ -28,6 +28,7 @@ from tailrace.coordinator.consumer.pattern_resolver import PatternResolver, Reso
 from tailrace.coordinator.consumer.subscriptions import ResolvedPattern
 from tailrace.coordinator.consumer.timeouts import Timeouts
 from tailrace.coordinator.groups.group import Group
+from tailrace.coordinator.groups.persisted import persisted
 from tailrace.coordinator.metadata_hash import MetadataHashes
 from tailrace.coordinator.outcome import NOTHING, CoordinatorRecord, Outcome
 from tailrace.metadata.delta import MetadataDelta
@@ -150,10 +151,7 @@ class ConsumerGroups:
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.created_topics:
             self._patterns.topics_created()
-        changed = {name for name, _ in delta.changed_partitions}
-        changed.update(delta.created_topics)
-        changed.update(topic.name for topic in delta.deleted_topics)
-        for name in changed:
+        for name in delta.touched_topics():
             self._hashes.forget(name)
             for group_id in self._groups_of_topic.get(name, ()):
                 group = self._groups.get(group_id)
@@ -174,20 +172,7 @@ class ConsumerGroups:
         }
 
     def _persisted(self, group_id: str, value: Record | None) -> ConsumerGroup | None:
-        """The group that a record is about; None for a tombstone of one that is gone.
-
-        Any record makes the group, because each may be the first that a cleaned log still has. A classic group in its
-        place has no record of its own: somebody has only committed offsets under its id.
-        """
-        group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            return group
-        if value is None:
-            return None
-        if group is not None and (not isinstance(group, ClassicGroup) or group.members):
-            _log.warning("a record makes a consumer group of %s, which was a group of another kind", group_id)
-        group = self._groups[group_id] = ConsumerGroup(group_id)
-        return group
+        return persisted(self._groups, group_id, value, ConsumerGroup)
 
     def _replay_epoch(self, record: CoordinatorRecord, offset: int) -> None:
         key, value = cast(Any, record.key), cast(Any, record.value)

@@ -89,8 +89,7 @@ class ShareGroups:
         """Nobody waits here."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        changed = {topic for topic, _ in delta.changed_partitions} | set(delta.created_topics)
-        changed |= {topic.name for topic in delta.deleted_topics}
+        changed = delta.touched_topics()
         if not changed:
             return
         for topic in changed:

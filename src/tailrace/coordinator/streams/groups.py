@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tailrace.coordinator.classic.caller import Caller
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.coordinator.consumer.partitions import partitions_of
+from tailrace.coordinator.groups.persisted import persisted
 from tailrace.coordinator.metadata_hash import MetadataHashes
 from tailrace.coordinator.outcome import NOTHING, CoordinatorRecord, Outcome
 from tailrace.coordinator.streams.balancing import Balancing
@@ -113,10 +114,7 @@ class StreamsGroups:
         """Nobody waits for a streams group: every heartbeat is answered as things are."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        changed = {name for name, _ in delta.changed_partitions}
-        changed.update(delta.created_topics)
-        changed.update(topic.name for topic in delta.deleted_topics)
-        for name in changed:
+        for name in delta.touched_topics():
             self._hashes.forget(name)
             for group_id in self._groups_of_topic.get(name, ()):
                 group = self._groups.get(group_id)
@@ -136,20 +134,7 @@ class StreamsGroups:
         }
 
     def _persisted(self, group_id: str, value: Record | None) -> StreamsGroup | None:
-        """The group that a record is about; None for a tombstone of one that is gone.
-
-        Any record makes the group, because each may be the first that a cleaned log still has. A classic group in its
-        place has no record of its own: somebody has only committed offsets under its id.
-        """
-        group = self._groups.get(group_id)
-        if isinstance(group, StreamsGroup):
-            return group
-        if value is None:
-            return None
-        if group is not None and (not isinstance(group, ClassicGroup) or group.members):
-            _log.warning("a record makes a streams group of %s, which was a group of another kind", group_id)
-        group = self._groups[group_id] = StreamsGroup(group_id)
-        return group
+        return persisted(self._groups, group_id, value, StreamsGroup)
 
     def _replay_epoch(self, record: CoordinatorRecord, offset: int) -> None:
         key, value = cast(Any, record.key), cast(Any, record.value)
