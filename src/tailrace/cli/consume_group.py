@@ -6,10 +6,9 @@ import argparse
 import itertools
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 from tailrace.cli.consume import EARLIEST, LATEST, Start
 from tailrace.cli.consume_run import POLL_S, Tick, Write, output
@@ -25,6 +24,7 @@ from tailrace.model.ids import TopicPartition
 
 COMMIT_EVERY_S: Final = 1.0
 SILENT_WAIT_S: Final = 3.0
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,24 +39,44 @@ def run(args: argparse.Namespace) -> int:
     with connected(args) as cluster:
         known_topic(cluster, args.topic)
         reading = Reading(args, cluster, start, throughput)
-        with leaving_when_ended(), reading.consumer, output(args, throughput) as (write, tick):
-            reading.run(write, tick)
+        with Ending() as ending:
+            with reading.consumer, output(args, throughput) as (write, tick):
+                reading.run(write, tick, ending)
+            ending.end()
     return 0
 
 
-@contextmanager
-def leaving_when_ended() -> Iterator[None]:
-    """An end by a signal unwinds too: a member that does not leave keeps its partitions from others for a while."""
+class Ending:
+    """Within the block a signal asks for an end, and the member leaves its group between two requests: one that does
+    not leave keeps its partitions from others for a while. Asked a second time, it ends at once."""
 
-    def end(number: int, _: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
+    def __init__(self) -> None:
+        self._number: int | None = None
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+    def __enter__(self) -> Ending:
+        self._before = {number: signal.signal(number, self._ask) for number in _ENDING_SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    @property
+    def is_asked_for(self) -> bool:
+        return self._number is not None
+
+    def _ask(self, number: int, _: FrameType | None) -> None:
+        if self._number is not None:
+            self._number = number
+            self.end()
+        self._number = number
+
+    def end(self) -> None:
+        """As the signal would have ended it."""
+        if self._number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._number is not None:
+            raise SystemExit(128 + self._number)
 
 
 class Reading:
@@ -85,10 +105,10 @@ class Reading:
         self._silence = cluster.deadline(SILENT_WAIT_S)
         self._has_said_that_it_waits = False
 
-    def run(self, write: Write, tick: Tick) -> None:
-        """Until the partitions end that it was given, or it is interrupted: what was printed is committed then too."""
+    def run(self, write: Write, tick: Tick, ending: Ending) -> None:
+        """Until its partitions are at their end, or an end is asked for: what was printed is committed then too."""
         try:
-            while self._left != 0 and not self._is_at_the_end():
+            while self._left != 0 and not ending.is_asked_for and not self._is_at_the_end():
                 printed = [self._print(each, write) for each in self.consumer.poll(POLL_S)]
                 sys.stdout.flush()
                 self._printed |= dict(printed)
