@@ -30,6 +30,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
+    "group.share.record.lock.duration.ms": "1000",
+    "group.share.min.record.lock.duration.ms": "1000",
 }
 ADDRESS = "FOREIGN_SUITES_ADDRESS"
 KAFKA_VERSION = "4.3.1"
@@ -65,7 +67,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"{name}: pip install {suite.needs}" for name, suite in SUITES.items()),
+        epilog="\n".join(
+            [f"{name}: pip install {suite.needs}" for name, suite in SUITES.items()]
+            + [f"the server: {name}={value}" for name, value in SETTINGS.items()]
+        ),
     )
     parser.add_argument("library", choices=SUITES)
     parser.add_argument("source", type=Path)
