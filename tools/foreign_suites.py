@@ -57,7 +57,10 @@ SUITES = {
     ),
     "confluent-kafka": Suite(
         "confluent-kafka[avro,json,protobuf,schemaregistry] pytest pytest-asyncio pytest-timeout requests-mock respx",
-        tuple(f"tests/integration/{part}" for part in ("admin", "consumer", "producer", "share_consumer")),
+        (
+            *(f"tests/integration/{part}" for part in ("admin", "consumer", "producer", "share_consumer")),
+            *("-k", "not schema_registry and not sasl_cluster"),
+        ),
         {"TEST_CONSUMER_GROUP_PROTOCOL": "consumer"},
     ),
 }
