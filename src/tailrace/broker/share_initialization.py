@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -76,5 +76,5 @@ def _report(node: Node, group_id: str, results: Results, done: Callable[[], None
         note_failed(None)
 
 
-def _places(places) -> Partitions:  # type: ignore[no-untyped-def]
+def _places(places: Iterable[Place]) -> Partitions:
     return partitions_of((place.topic_id, (place.partition,)) for place in places)

@@ -65,8 +65,12 @@ class _Description:
 
     def run(self, group: DescribeShareGroupOffsetsRequestGroup) -> None:
         if group.topics is None:
-            question = partial(_initialized, self._group_id)
-            self._node.groups.read(self._group_id, question, self._all_of_it, self._failed)
+            self._node.groups.read(
+                self._group_id,
+                lambda machine: initialized_partitions(machine.share, self._group_id),
+                self._all_of_it,
+                self._failed,
+            )
             return
         unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
         places: list[Place] = []
@@ -135,7 +139,3 @@ class _Description:
             row = DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=place.topic_id)
             topics.setdefault(place.topic_id, row).partitions.append(self._rows[place])
         return list(topics.values())
-
-
-def _initialized(group_id, machine):  # type: ignore[no-untyped-def]
-    return initialized_partitions(machine.share, group_id)
