@@ -17,12 +17,13 @@ import threading
 import time
 import uuid
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 RECORDS = 10
 VALUE = bytes(range(100))
 LONGEST_JOIN_S = 60.0
 HEARTBEAT_MS = 100
+LOOK_S = 0.001  # a look at all members: to wait in each one's poll would make steps of ten times as much
 
 
 def transactions(port: str, topic: str, producers: int, seconds: float) -> dict[str, float]:
@@ -88,13 +89,15 @@ def one_join(port: str, topic: str, protocol: str, members: int) -> float:
         settings["heartbeat.interval.ms"] = HEARTBEAT_MS
     consumers = [Consumer(settings) for _ in range(members)]
     for consumer in consumers:
-        consumer.list_topics(topic, timeout=30)  # connected
+        # Only an answer of the coordinator shows a connection to it; who has none yet looks again after 50 ms.
+        consumer.committed([TopicPartition(topic, 0)], timeout=30)
     began = time.monotonic()
     for consumer in consumers:
         consumer.subscribe([topic])
     while time.monotonic() - began < LONGEST_JOIN_S:
         for consumer in consumers:
-            consumer.poll(0.001)
+            consumer.poll(0)
+        time.sleep(LOOK_S)
         if all(len(consumer.assignment()) == 1 for consumer in consumers):
             break
     else:
