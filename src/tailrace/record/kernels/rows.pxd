@@ -1,0 +1,3 @@
+# What C needs and Python does not.
+
+from libc.string cimport memcpy
