@@ -109,9 +109,9 @@ class Cluster:
     def connection(self, node_id: int) -> Connection:
         return self._connection_to(self._broker(node_id).address)
 
-    def new_connection(self, node_id: int) -> Connection:
+    def new_connection(self, node_id: int, *, reuses_memory: bool = False) -> Connection:
         """One of the caller's own, for requests that wait long or follow each other; the caller closes it."""
-        return self._open(self._broker(node_id).address)
+        return self._open(self._broker(node_id).address, reuses_memory=reuses_memory)
 
     def _broker(self, node_id: int) -> Broker:
         if node_id not in self.brokers:
@@ -128,13 +128,19 @@ class Cluster:
             connection = self._connections[address] = self._open(address)
         return connection
 
-    def _open(self, address: Address) -> Connection:
+    def _open(self, address: Address, *, reuses_memory: bool = False) -> Connection:
         return Connection.open(
             address,
             client_id=self.client_id,
             timeout_s=min(self.timeout_s, CONNECT_TIMEOUT_S),
             max_response_bytes=self._max_response_bytes,
+            reuses_memory=reuses_memory,
         )
+
+    def close_lost(self) -> None:
+        """For who goes on after a long pause: see `Connection.close_if_lost`."""
+        for connection in self._connections.values():
+            connection.close_if_lost()
 
     def call(
         self,

@@ -7,6 +7,9 @@ both sides have. Requests may follow each other without waiting (`submit`), a br
 A deadline that passes in the middle of a frame loses nothing: the next `receive` goes on with it. Whatever else goes
 wrong closes the connection: ConnectionLostError, and what was under way may or may not have happened.
 
+With `reuses_memory` all answers come into the same memory, which is what large ones cost most: the views in an answer
+(records) are good until the next one is received.
+
 One thread.
 """
 
@@ -55,7 +58,13 @@ class _Awaited(NamedTuple):
 
 class Connection:
     def __init__(
-        self, link: socket.socket, address: Address, client_id: str, max_response_bytes: int = MAX_RESPONSE_BYTES
+        self,
+        link: socket.socket,
+        address: Address,
+        client_id: str,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        *,
+        reuses_memory: bool = False,
     ) -> None:
         """`link` is connected. Without `negotiate`, only ApiVersions can be asked."""
         self.address = address
@@ -67,8 +76,10 @@ class Connection:
         self._awaited: deque[_Awaited] = deque()
         self._last_id = 0
         self._head = bytearray(SIZE_BYTES)
-        self._frame: bytearray | None = None
+        self._frame: memoryview | None = None
         self._filled = 0
+        self._reuses_memory = reuses_memory
+        self._memory = bytearray()
         self.is_closed = False
 
     @classmethod
@@ -79,6 +90,7 @@ class Connection:
         client_id: str = SOFTWARE_NAME,
         timeout_s: float = 10.0,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        reuses_memory: bool = False,
     ) -> Connection:
         deadline = Deadline(timeout_s)
         try:
@@ -87,7 +99,7 @@ class Connection:
             why = "no answer" if isinstance(cause, TimeoutError) else cause.strerror or str(cause)
             raise BrokerUnreachableError(f"no broker at {address}: {why}") from cause
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = cls(link, address, client_id, max_response_bytes)
+        connection = cls(link, address, client_id, max_response_bytes, reuses_memory=reuses_memory)
         try:
             connection.negotiate(deadline)
         except BaseException:
@@ -169,6 +181,11 @@ class Connection:
         """Whether bytes, or an end, are there to be read."""
         return not self.is_closed and bool(wait_for([self], 0))
 
+    def close_if_lost(self) -> None:
+        """Brokers close what is idle for long: an end that is there already need not be found by the next request."""
+        if not self._awaited and self.has_answer():
+            self.close()
+
     def fileno(self) -> int:
         return self._link.fileno()
 
@@ -222,21 +239,27 @@ class Connection:
             raise self._lost(f"it answers {correlation_id} when asked {awaited.correlation_id}")
         return correlation_id, response
 
-    def _read_frame(self, deadline: Deadline) -> bytearray:
+    def _read_frame(self, deadline: Deadline) -> memoryview:
         if self._frame is None:
-            self._fill(self._head, deadline)
+            self._fill(memoryview(self._head), deadline)
             (size,) = _SIZE.unpack(self._head)
             if not SIZE_BYTES <= size <= self._max_response_bytes:
                 raise self._lost(f"it announces an answer of {size} bytes")
-            self._frame, self._filled = bytearray(size), 0
+            self._frame, self._filled = self._room_for(size), 0
         frame = self._frame
         self._fill(frame, deadline)
         self._frame, self._filled = None, 0
         return frame
 
-    def _fill(self, buffer: bytearray, deadline: Deadline) -> None:
-        view = memoryview(buffer)
-        while self._filled < len(buffer):
+    def _room_for(self, size: int) -> memoryview:
+        if not self._reuses_memory:
+            return memoryview(bytearray(size))
+        if len(self._memory) < size:
+            self._memory = bytearray(size)
+        return memoryview(self._memory)[:size]
+
+    def _fill(self, view: memoryview, deadline: Deadline) -> None:
+        while self._filled < len(view):
             self._link.settimeout(max(deadline.left_s, 0.000_1))  # nought would mean not to block
             count = self._link.recv_into(view[self._filled :])
             if not count:
@@ -264,7 +287,7 @@ def wait_for(connections: Iterable[Connection], timeout_s: float) -> list[Connec
     return [by_number[number] for number, _ in poll.poll(timeout_s * 1000)]
 
 
-def _version_of(awaited: _Awaited, frame: bytearray) -> int:
+def _version_of(awaited: _Awaited, frame: memoryview) -> int:
     """That of the answer, which is the request's; but ApiVersions may be refused, and that in version 0."""
     if awaited.api_key != API_VERSIONS or len(frame) < _ID_AND_ERROR.size:
         return awaited.version

@@ -70,7 +70,9 @@ class Fetcher:
         max_bytes: int = MAX_BYTES,
         partition_max_bytes: int = PARTITION_MAX_BYTES,
         rack: str = "",
+        reuses_memory: bool = False,
     ) -> None:
+        """With `reuses_memory`, records of a leader are good until its next answer is received."""
         self._cluster = cluster
         self.isolation = isolation
         self.max_wait_ms = max_wait_ms
@@ -78,6 +80,7 @@ class Fetcher:
         self._max_bytes = max_bytes
         self._partition_max_bytes = partition_max_bytes
         self._rack = rack
+        self._reuses_memory = reuses_memory
         self._links: dict[int, Connection] = {}
         self._under_way: dict[int, _UnderWay] = {}
 
@@ -85,8 +88,15 @@ class Fetcher:
     def is_waiting(self) -> bool:
         return bool(self._under_way)
 
-    def submit(self, positions: Mapping[TopicPartition, int], max_wait_ms: int | None = None) -> None:
+    def submit(
+        self,
+        positions: Mapping[TopicPartition, int],
+        max_wait_ms: int | None = None,
+        partition_max_bytes: int | None = None,
+    ) -> None:
         """Ask for these from these offsets on; leaders that still owe an answer are left out."""
+        wait_ms = self.max_wait_ms if max_wait_ms is None else max_wait_ms
+        part_bytes = self._partition_max_bytes if partition_max_bytes is None else partition_max_bytes
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, offset in positions.items():
             leader = self._cluster.leader(partition).leader
@@ -94,7 +104,7 @@ class Fetcher:
                 by_leader.setdefault(leader, {})[partition] = offset
         for node_id, asked in by_leader.items():
             connection = self._link(node_id)
-            request = self._request(asked, self.max_wait_ms if max_wait_ms is None else max_wait_ms)
+            request = self._request(asked, wait_ms, part_bytes)
             names = {topic.topic_id: topic.topic for topic in request.topics}
             newest = None if self._cluster.knows_ids({each.topic for each in asked}) else LAST_BY_NAME
             connection.submit(request, self._cluster.timeout_s, newest=newest)
@@ -118,12 +128,17 @@ class Fetcher:
             fetched += _taken(response, under_way)
         return fetched
 
-    def fetch(self, positions: Mapping[TopicPartition, int], max_wait_ms: int | None = None) -> list[Fetched]:
+    def fetch(
+        self,
+        positions: Mapping[TopicPartition, int],
+        max_wait_ms: int | None = None,
+        partition_max_bytes: int | None = None,
+    ) -> list[Fetched]:
         """Ask, and wait until every leader has answered."""
         deadline = Deadline(self._cluster.timeout_s)
         fetched: list[Fetched] = []
         try:
-            self.submit(positions, max_wait_ms)
+            self.submit(positions, max_wait_ms, partition_max_bytes)
             while self._under_way:
                 fetched += self.receive(deadline.check("fetching"))
         except TailraceError:
@@ -137,6 +152,11 @@ class Fetcher:
             under_way.connection.close()
         self._under_way.clear()
 
+    def close_lost(self) -> None:
+        """For who goes on after a long pause: see `Connection.close_if_lost`."""
+        for connection in self._links.values():
+            connection.close_if_lost()
+
     def close(self) -> None:
         self._under_way.clear()
         for connection in self._links.values():
@@ -145,10 +165,10 @@ class Fetcher:
     def _link(self, node_id: int) -> Connection:
         connection = self._links.get(node_id)
         if connection is None or connection.is_closed:
-            connection = self._links[node_id] = self._cluster.new_connection(node_id)
+            connection = self._links[node_id] = self._cluster.new_connection(node_id, reuses_memory=self._reuses_memory)
         return connection
 
-    def _request(self, asked: Mapping[TopicPartition, int], max_wait_ms: int) -> FetchRequest:
+    def _request(self, asked: Mapping[TopicPartition, int], max_wait_ms: int, partition_max_bytes: int) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
         for partition, offset in asked.items():
             topic = topics.get(partition.topic)
@@ -160,7 +180,7 @@ class Fetcher:
                     partition=partition.partition,
                     current_leader_epoch=self._cluster.leader(partition).leader_epoch,
                     fetch_offset=offset,
-                    partition_max_bytes=self._partition_max_bytes,
+                    partition_max_bytes=partition_max_bytes,
                 )
             )
         return FetchRequest(

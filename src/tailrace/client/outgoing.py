@@ -69,11 +69,13 @@ class Lane:
     def close(self, deadline: Deadline) -> Outgoing | None:
         """The batch that was being filled, now waiting; None when there was none."""
         builder, self.open = self.open, None
-        if builder is None:
-            return None
+        return None if builder is None else self.add(builder.build(), builder.record_count, deadline)
+
+    def add(self, data: bytearray, record_count: int, deadline: Deadline) -> Outgoing:
+        """A whole batch, now waiting behind those that do. None is being filled: it would be overtaken."""
+        assert self.open is None, "a batch is being filled"
         self._closed += 1
-        data, count = builder.build(), builder.record_count
-        batch = Outgoing(self._closed, self.partition, data, count, self._next_sequence, deadline)
+        batch = Outgoing(self._closed, self.partition, data, record_count, self._next_sequence, deadline)
         self._advance(batch)
         self.waiting.append(batch)
         return batch

@@ -1,8 +1,8 @@
 """Records and whole batches to partitions, several requests under way at once.
 
 `send` fills a batch for each partition and sends it when it is full; `send_batch` makes one batch of what it is given;
-`flush` sends the rest and waits until everything is acknowledged. Nothing runs between calls: a batch that is not full
-stays where it is until somebody calls.
+`send_encoded` takes one that is made already; `flush` sends the rest and waits until everything is acknowledged.
+Nothing runs between calls: a batch that is not full stays where it is until somebody calls.
 
 With idempotence (the default with acks=all) the broker writes each batch once and in order, however often it has to be
 sent. Without it a batch that is sent again after a lost answer may be there twice.
@@ -39,6 +39,7 @@ from tailrace.env.files import Buffer
 from tailrace.model.errors import TailraceError, UnsupportedCompressionError
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tailrace.record.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT, set_crc
 from tailrace.record.builder import BatchBuilder, Headers
 from tailrace.record.compression import CODEC_NAMES
 
@@ -67,6 +68,7 @@ class Delivered(NamedTuple):
 class Producer:
     _may_begin_anew = True
     """With another identity, when brokers have forgotten the one it has."""
+    _is_transactional = False
 
     def __init__(
         self,
@@ -155,6 +157,18 @@ class Producer:
             lane.open = builder
             self._close(lane, moves_on=False)
 
+    def send_encoded(self, partition: TopicPartition, data: bytearray, record_count: int) -> None:
+        """A batch of format v2 that is made already, with so many records and no producer. It is ours from now on: it
+        gets its producer, its sequence and its CRC here."""
+        self._check()
+        lane = self._lane(partition)
+        self._close(lane, moves_on=False)
+        if self._is_transactional:
+            data[ATTRIBUTES_AT + 1] |= TRANSACTIONAL_BIT
+        if not self.is_idempotent:  # others get their CRC with their stamp
+            set_crc(data)
+        self._enqueue(lane.add(data, record_count, self._cluster.deadline(self._delivery_timeout_s)))
+
     def poll(self) -> None:
         """Send what is full, and take the answers that are there. Does not wait."""
         self._check()
@@ -225,6 +239,9 @@ class Producer:
             return
         if moves_on and lane.partition.topic in self._sticky:
             self._sticky_of(lane.partition.topic).move_on(partial(self._available, lane.partition.topic))
+        self._enqueue(batch)
+
+    def _enqueue(self, batch: Outgoing) -> None:
         self._buffered_bytes += len(batch.data)
         self.poll()
         while self._buffered_bytes > self._buffered_limit:

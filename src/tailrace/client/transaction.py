@@ -98,6 +98,11 @@ class Transactions:
         self._identity = self._ask("asking for a producer id", ask)
         self._ended()
 
+    def adopt(self, identity: Identity) -> None:
+        """One that somebody else was given for the id, and does not use."""
+        self._identity = identity
+        self._ended()
+
     def begin(self) -> None:
         """Nothing is said to anybody; which flow it will be is looked up."""
         said = self._cluster.any_connection().broker

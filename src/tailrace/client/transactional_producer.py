@@ -26,7 +26,14 @@ from tailrace.client.errors import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, Clie
 from tailrace.client.group_offsets import NOBODY, Committed, MemberId
 from tailrace.client.outgoing import Identity
 from tailrace.client.produce_link import ProduceLink
-from tailrace.client.producer import BATCH_BYTES, DELIVERY_TIMEOUT_S, Delivered, Producer
+from tailrace.client.producer import (
+    BATCH_BYTES,
+    BUFFERED_BYTES,
+    DELIVERY_TIMEOUT_S,
+    REQUEST_BYTES,
+    Delivered,
+    Producer,
+)
 from tailrace.client.transaction import PRODUCE_BEFORE_V2, Transactions
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
@@ -37,6 +44,7 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 class TransactionalProducer(Producer):
     _may_begin_anew = False
+    _is_transactional = True
 
     def __init__(
         self,
@@ -47,6 +55,8 @@ class TransactionalProducer(Producer):
         codec: str = "none",
         level: int | None = None,
         batch_bytes: int = BATCH_BYTES,
+        request_bytes: int = REQUEST_BYTES,
+        buffered_bytes: int = BUFFERED_BYTES,
         delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
         may_create_topics: bool = True,
         on_delivery: Callable[[Delivered], None] | None = None,
@@ -59,6 +69,8 @@ class TransactionalProducer(Producer):
             codec=codec,
             level=level,
             batch_bytes=batch_bytes,
+            request_bytes=request_bytes,
+            buffered_bytes=buffered_bytes,
             delivery_timeout_s=delivery_timeout_s,
             may_create_topics=may_create_topics,
             on_delivery=on_delivery,
@@ -92,6 +104,14 @@ class TransactionalProducer(Producer):
             if error.code in (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH):
                 self._fenced = error
             raise
+
+    def adopt(self, identity: Identity) -> None:
+        """Instead of `init`: go on with an identity that somebody else was given for the id and does not use, as the
+        end of its last transaction gives one (transaction.version 2). Nobody is fenced."""
+        self._check_not_fenced()
+        if self._is_open:
+            raise ClientError(f"{self.transactional_id} is in a transaction already")
+        self._transactions.adopt(identity)
 
     def begin(self) -> None:
         self._check_not_fenced()
@@ -130,6 +150,15 @@ class TransactionalProducer(Producer):
         if not self._transactions.is_empty:
             self._transactions.end(is_commit=True)
         self._is_open = False
+
+    def hand_over(self) -> Identity:
+        """Waits until every record is acknowledged, and leaves the transaction open, to be ended by who is told this
+        identity (`client.transaction_end`). Instead of `commit`, and the last that is done with the producer."""
+        self._check()
+        self.flush()
+        self._is_open = False
+        self._let_go()
+        return self._transactions.identity
 
     def abort(self) -> None:
         """Also what makes the producer usable again after an error."""

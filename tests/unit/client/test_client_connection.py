@@ -216,3 +216,18 @@ def test_a_deadline_ends() -> None:
     assert deadline.left_s == 0
     with pytest.raises(NoAnswerError, match="it took longer than 2 s"):
         deadline.check("it")
+
+
+def test_a_connection_that_the_broker_closed_is_found_closed(broker: ScriptedBroker) -> None:
+    with opened(broker) as connection:
+        connection.close_if_lost()
+        assert not connection.is_closed
+        connection.submit(MetadataRequest(), 10)
+        wait_for([connection], 10)
+        connection.close_if_lost()  # what is there is an answer
+        assert not connection.is_closed
+        connection.receive(10)
+        broker.hang_up()
+        wait_for([connection], 10)
+        connection.close_if_lost()
+        assert connection.is_closed

@@ -214,6 +214,30 @@ def test_isolation_and_limits_are_asked_for(broker: ScriptedBroker, cluster: Clu
     assert request.topics[0].partitions[0].partition_max_bytes == 5
 
 
+def test_one_fetch_may_have_limits_of_its_own(broker: ScriptedBroker, cluster: Cluster) -> None:
+    broker.add_topic("orders")
+    fetcher = Fetcher(cluster, max_wait_ms=7, partition_max_bytes=5)
+    fetcher.submit({ZERO: 0}, max_wait_ms=0, partition_max_bytes=99)
+    fetcher.receive(10)
+    fetcher.close()
+    (request,) = broker.requests(FetchRequest)
+    assert (request.max_wait_ms, request.topics[0].partitions[0].partition_max_bytes) == (0, 99)
+
+
+@pytest.mark.parametrize("reuses_memory", [True, False])
+def test_answers_may_come_into_the_same_memory(broker: ScriptedBroker, cluster: Cluster, reuses_memory: bool) -> None:
+    (log,) = broker.add_topic("orders")
+    fill(log, 5, 3)
+    fetcher = Fetcher(cluster, reuses_memory=reuses_memory)
+    (both,) = fetcher.fetch({ZERO: 0})
+    first = bytes(both.records)
+    (second,) = fetcher.fetch({ZERO: 5})
+    fetcher.close()
+    assert first == log.batches[0] + log.batches[1]
+    assert bytes(second.records) == log.batches[1]
+    assert (bytes(both.records) != first) is reuses_memory
+
+
 def test_an_old_broker_is_asked_by_names(broker: ScriptedBroker, cluster: Cluster) -> None:
     broker.versions[MetadataRequest.KEY] = (0, 8)
     (log,) = broker.add_topic("orders")

@@ -19,6 +19,7 @@ from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.produce import ProduceRequest
+from tailrace.record.batch import CRC_AT, BatchHeader, check_crc
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.compression import CODEC_NAMES
 from tailrace.record.reader import Record, application_records
@@ -93,6 +94,43 @@ def test_batches_are_sent_when_they_are_full_and_no_sooner(broker: ScriptedBroke
         producer.send("orders", b"x" * 5000)
         producer.flush()
     assert next(batches(log.batches[2])).size > 5000
+
+
+def unstamped(*values: bytes) -> tuple[TopicPartition, bytearray, int]:
+    """As somebody else may have made it: without a CRC."""
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(1, None, value)
+    data = builder.build()
+    data[CRC_AT : CRC_AT + 4] = bytes(4)
+    return ORDERS, data, len(values)
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_batches_that_are_made_already_get_producer_sequence_and_crc(
+    broker: ScriptedBroker, cluster: Cluster, acks: int
+) -> None:
+    (log,) = broker.add_topic("orders")
+    told: list[Delivered] = []
+    with Producer(cluster, acks=acks, on_delivery=told.append) as producer:
+        producer.send("orders", b"a", partition=0)
+        producer.send_encoded(*unstamped(b"b", b"c"))
+        producer.send("orders", b"d", partition=0)
+        producer.send_encoded(*unstamped(b"e"))
+    assert values_in(log) == [b"a", b"b", b"c", b"d", b"e"]
+    for data in log.batches:
+        check_crc(data, 0, BatchHeader.at(data))
+    assert [BatchHeader.at(data).base_sequence for data in log.batches] == ([0, 1, 3, 4] if acks < 0 else [-1] * 4)
+    assert [each.record_count for each in told] == [1, 2, 1, 1]
+
+
+def test_batches_that_are_made_already_count_as_buffered(broker: ScriptedBroker, cluster: Cluster) -> None:
+    (log,) = broker.add_topic("orders")
+    with Producer(cluster, buffered_bytes=500) as producer:
+        for _ in range(20):
+            producer.send_encoded(*unstamped(bytes(300)))
+            assert producer._buffered_bytes <= 500
+    assert len(log.batches) == 20
 
 
 def test_deliveries_are_told(broker: ScriptedBroker, cluster: Cluster) -> None:
