@@ -10,7 +10,7 @@ PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long soak lint format spec bench bench-peers dist fresh clean
+.PHONY: help setup run test test-long soak lint format spec bench bench-peers bench-spark dist fresh clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench: setup ## the benchmarks
 
 bench-peers: setup ## the same load against Tailrace and a real Kafka; ARGS="--rows launch --rounds 3"
 	@$(BIN)/python benchmarks/peers_run.py $(ARGS)
+
+bench-spark: setup ## Spark on a topic beside Spark on Parquet files, with the plot; ARGS="--rows 1000000"
+	@$(BIN)/python benchmarks/spark_run.py $(ARGS)
 
 dist: setup ## wheel for this platform and source archive, in dist/
 	@rm -rf dist

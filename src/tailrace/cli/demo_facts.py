@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from tailrace.cli.demo_usage import Usage
 from tailrace.cli.lines import Item
@@ -35,6 +36,34 @@ class PartitionFacts(NamedTuple):
     behind: int
 
 
+class Counting(StrEnum):
+    """How far Spark is with counting the same orders."""
+
+    OFF = "off"
+    MISSING = "missing"
+    STARTING = "starting"
+    COUNTING = "counting"
+    FAILED = "failed"
+
+
+class Counted(NamedTuple):
+    state: Counting
+    orders: int = 0
+    batches: int = 0
+    best_item: str = ""
+    best_cents: int = 0
+    trouble: str = ""
+
+    def is_sound(self, sent: int) -> bool:
+        """At the end: whoever does not count cannot be wrong."""
+        return self.state in (Counting.OFF, Counting.MISSING) or (
+            self.state is Counting.COUNTING and self.orders == sent
+        )
+
+
+NOT_COUNTED: Final = Counted(Counting.OFF)
+
+
 class Facts(NamedTuple):
     seconds: float
     sent: int
@@ -51,6 +80,9 @@ class Facts(NamedTuple):
     out_of_order: int
     unexpected: int
     """Records that nobody waited for: a second time, or of other producers."""
+    counted: Counted = NOT_COUNTED
+    waits_for_spark: bool = False
+    """Nothing is sent: Spark is not there yet, or has not counted all of it."""
 
     @property
     def missing(self) -> int:
@@ -90,6 +122,7 @@ def facts_item(kind: str, facts: Facts) -> Item:
         "broker_memory_bytes": facts.usage.memory_bytes,
         "broker_cores": None if facts.usage.cores is None else round(facts.usage.cores, 3),
         "broker_restarts": facts.restarts,
+        "spark": facts.counted._asdict(),
         "partitions": [{"partition": each.number, "start": each.start, "end": each.end} for each in facts.partitions],
     }
 

@@ -15,7 +15,8 @@ from contextlib import closing
 from types import FrameType
 from typing import Final, NamedTuple
 
-from tailrace.cli.demo_facts import Facts, PartitionFacts, Rate, Scene
+from tailrace.cli.demo_counting import Counter, counter
+from tailrace.cli.demo_facts import Counting, Facts, PartitionFacts, Rate, Scene
 from tailrace.cli.demo_orders import Orders
 from tailrace.cli.demo_shows import Show, chosen_show
 from tailrace.cli.demo_stream import Stream
@@ -40,6 +41,8 @@ MOST_PER_STEP: Final = 2_000
 LONGEST_DRAIN_S: Final = 30.0
 ONCE_TIMEOUT_S: Final = 120.0
 SHOWN_LATE_AT_MOST_S: Final = 0.5
+LONGEST_WAIT_FOR_SPARK_S: Final = 90.0
+WAITING_STEP_S: Final = 0.05
 
 
 class Wishes(NamedTuple):
@@ -50,6 +53,7 @@ class Wishes(NamedTuple):
     """None: until Ctrl-C."""
     directory: str | None
     as_json: bool
+    counts_with_spark: bool
 
     @property
     def is_once(self) -> bool:
@@ -76,7 +80,7 @@ def run(wishes: Wishes) -> int:
             program=program_name(),
         )
         with closing(chosen_show(scene, as_json=wishes.as_json, is_once=wishes.is_once)) as show:
-            return Demo(broker, show, wishes.rate, wishes.most_orders).run()
+            return Demo(broker, show, wishes).run()
     except PortTakenError as error:
         raise port_taken(wishes.port, error) from error
     except BrokerStartError as error:
@@ -116,13 +120,15 @@ def free_metrics_url() -> str | None:
 
 
 class Demo:
-    """`most_orders` ends it, or without it Ctrl-C does."""
+    """The number of orders ends it, or without one Ctrl-C does. One with a number waits for Spark, before and after."""
 
-    def __init__(self, broker: Broker, show: Show, rate: int, most_orders: int | None) -> None:
+    def __init__(self, broker: Broker, show: Show, wishes: Wishes) -> None:
         self._broker = broker
         self._show = show
-        self._rate = rate
-        self._most_orders = most_orders
+        self._rate = wishes.rate
+        self._most_orders = wishes.most_orders
+        self._counts_with_spark = wishes.counts_with_spark
+        self._counter: Counter
         self._meter = UsageMeter()
         self._most_memory_bytes = 0
         self._restarts = 0
@@ -134,11 +140,39 @@ class Demo:
             with Stream(cluster, TOPIC, Orders()) as stream:
                 stream.begin()
                 self._began_s = time.monotonic()
-                self._go_on(stream, interrupts)
-                seconds = time.monotonic() - self._began_s
-                facts = self._overall(stream, seconds)
+                self._counter = counter(bootstrap, stream.ends, is_wanted=self._counts_with_spark)
+                with closing(self._counter):
+                    facts = self._stream_and_count(stream, interrupts)
         self._show.end(facts)
-        return 0 if facts.is_sound or self._most_orders is None else 1
+        is_sound = facts.is_sound and facts.counted.is_sound(facts.sent)
+        return 0 if is_sound or self._most_orders is None else 1
+
+    def _stream_and_count(self, stream: Stream, interrupts: Interrupts) -> Facts:
+        if self._most_orders is not None:
+            self._wait(stream, interrupts, lambda: self._counter.now().state is not Counting.STARTING)
+            stream.begin()
+            self._began_s = time.monotonic()
+        self._go_on(stream, interrupts)
+        facts = self._overall(stream, time.monotonic() - self._began_s)
+        if self._most_orders is not None:
+            self._wait(stream, interrupts, self._all_are_counted(stream.sent))
+        return facts._replace(counted=self._counter.now())
+
+    def _all_are_counted(self, sent: int) -> Callable[[], bool]:
+        def is_done() -> bool:
+            counted = self._counter.now()
+            return counted.state is not Counting.COUNTING or counted.orders >= sent
+
+        return is_done
+
+    def _wait(self, stream: Stream, interrupts: Interrupts, is_done: Callable[[], bool]) -> None:
+        gives_up_s = time.monotonic() + LONGEST_WAIT_FOR_SPARK_S
+        next_show_s = time.monotonic() + self._show.every_s
+        while not is_done() and not interrupts.asked and time.monotonic() < gives_up_s:
+            time.sleep(WAITING_STEP_S)
+            if time.monotonic() >= next_show_s:
+                self._show.moment(self._now(stream)._replace(waits_for_spark=True))
+                next_show_s = time.monotonic() + self._show.every_s
 
     def _go_on(self, stream: Stream, interrupts: Interrupts) -> None:
         pace = Pace(self._rate)
@@ -216,6 +250,7 @@ class Demo:
             restarts=self._restarts,
             out_of_order=stream.out_of_order,
             unexpected=stream.unexpected,
+            counted=self._counter.now(),
         )
 
 

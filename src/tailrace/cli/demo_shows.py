@@ -57,12 +57,16 @@ class LineShow:
         self.every_s = LINE_EVERY_S
         self._scene = scene
         self._is_once = is_once
+        self._last = ""
         until = "" if is_once else ", until Ctrl-C"
         print(f"broker on {scene.bootstrap}, ready in {scene.ready_s:.2f} s", flush=True)
         print(f"streaming {scene.rate:,} orders/s through topic {scene.topic}{until}", flush=True)
 
     def moment(self, facts: Facts) -> None:
-        print(line(facts), flush=True)
+        text = line(facts)
+        if text != self._last:
+            print(text, flush=True)
+            self._last = text
 
     def end(self, facts: Facts) -> None:
         terminal = Terminal()

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.demo_facts import Facts, PartitionFacts, Rate, Scene
+from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Scene
 from tailrace.cli.output import printable
 from tailrace.cli.sizes import counted, shown_size
 
@@ -37,6 +37,7 @@ def frame(scene: Scene, facts: Facts, history: Sequence[tuple[Rate, Rate]], widt
         rate_line("out", facts.consumed, [each for _, each in history], inner, "green"),
         fact("latency", latency(facts), inner),
         fact("broker", broker(scene, facts), inner),
+        *(fact("spark", text, inner) for text in spark(facts.counted, facts.sent)),
         Text(),
         partition_table(facts.partitions, inner),
         Text(),
@@ -117,6 +118,26 @@ def broker(scene: Scene, facts: Facts) -> Text:
     return Text("   ".join(parts))
 
 
+def spark(counted: Counted, sent: int) -> list[Text]:
+    """A line on what Spark counts; none where nobody asked for it."""
+    match counted.state:
+        case Counting.OFF:
+            return []
+        case Counting.MISSING:
+            return [Text.assemble(("pip install 'tailrace[spark]'", "cyan"), ("   and Spark counts them too", "dim"))]
+        case Counting.STARTING:
+            return [Text("a streaming query is starting", "dim")]
+        case Counting.FAILED:
+            return [Text.assemble(("failed", BAD), f": {printable(counted.trouble)}")]
+    text = Text.assemble((f"{counted.orders:,} counted", "bold"))
+    if counted.orders != sent:
+        text.append(f"   {sent - counted.orders:,} to come" if counted.orders < sent else "   MORE THAN SENT")
+    text.append(f"   batch {counted.batches:,}", "dim")
+    if counted.best_item:
+        text.append(f"   best seller: {printable(counted.best_item)}, {counted.best_cents / 100:,.2f}")
+    return [text]
+
+
 def partition_table(partitions: Sequence[PartitionFacts], width: int) -> Padding:
     room = width - OFFSETS_WIDTH
     highest = max((each.end for each in partitions), default=0)
@@ -183,6 +204,9 @@ def commands(things: Sequence[tuple[str, str]], width: int) -> Text:
 
 def line(facts: Facts) -> str:
     """A moment where there is no terminal."""
+    if facts.waits_for_spark:
+        so_far = f": {facts.counted.orders:,} of {facts.sent:,} counted" if facts.sent else ""
+        return f"waiting for Spark{so_far}"
     memory = facts.usage.memory_bytes
     parts = [
         f"{facts.seconds:5.1f} s",
@@ -193,11 +217,14 @@ def line(facts: Facts) -> str:
     ]
     if memory is not None:
         parts.append(f"broker {shown_size(memory)}")
+    if facts.counted.state is Counting.COUNTING:
+        parts.append(f"Spark has counted {facts.counted.orders:,}")
     return " | ".join(parts)
 
 
 def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> RenderableType:
-    mark = Text.assemble(("✓ ", GOOD)) if facts.is_sound else Text.assemble(("✗ ", BAD))
+    is_sound = facts.is_sound and (not is_once or facts.counted.is_sound(facts.sent))
+    mark = Text.assemble(("✓ ", GOOD)) if is_sound else Text.assemble(("✗ ", BAD))
     ends = "  ".join(f"{each.number}: {each.end:,}" for each in facts.partitions)
     return Group(
         Text.assemble(mark, outcome(facts, is_over=True), f" ({facts.seconds:.1f} s)"),
@@ -206,6 +233,7 @@ def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> Rendera
         fact("latency", latency(facts)),
         fact("broker", broker(scene, facts)),
         fact("offsets", Text(ends)),
+        *(fact("spark", text) for text in spark(facts.counted, facts.sent)),
         Text(),
         Text("What next", "bold"),
         commands(next_steps(scene, is_once=is_once), width),

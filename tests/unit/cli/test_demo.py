@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from tailrace.cli.demo_facts import Facts, PartitionFacts, Rate, Scene
+from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Scene
 from tailrace.cli.demo_latency import RECENT_S, Latencies
 from tailrace.cli.demo_orders import NO_ORDER, Order, Orders, number_of
 from tailrace.cli.demo_run import MOST_PER_STEP, TOPIC, Interrupts, Pace, create_topic, start_failed
@@ -240,8 +240,9 @@ FACTS = Facts(
     restarts=0,
     out_of_order=0,
     unexpected=0,
+    counted=Counted(Counting.COUNTING, 990_000, 1_234, "chair", 99_123_456_789),
 )
-WHOLE = FACTS._replace(returned=FACTS.sent)
+WHOLE = FACTS._replace(returned=FACTS.sent, counted=FACTS.counted._replace(orders=FACTS.sent))
 
 
 def drawn(content: RenderableType, width: int) -> list[str]:
@@ -263,6 +264,7 @@ def test_a_frame_fits_the_terminal(width: int) -> None:
         "10,000 orders/s  1.62 MiB/s",
         "p99 3.1 ms",
         "41.0 MiB memory   12 % of a core",
+        "990,000 counted   10,010 to come   batch 1,234",
         "1,000,000 orders: none lost, none twice, all in order",
         "tailrace consume orders --follow   ",
         "kcat -b localhost:9092 -t orders -C -o end",
@@ -318,11 +320,22 @@ def test_the_sum_says_what_is_wrong(facts: Facts, expected: str) -> None:
     assert expected in first
 
 
+def test_a_wrong_count_of_sparks_is_wrong_where_it_was_waited_for() -> None:
+    facts = WHOLE._replace(counted=FACTS.counted)
+    first, *rest = drawn(summary(SCENE, facts, 80, is_once=True), 80)
+    assert first.startswith("✗ ")
+    assert [text for text in rest if "10,010 to come" in text]
+    assert drawn(summary(SCENE, facts, 80, is_once=False), 80)[0].startswith("✓ ")
+
+
 def test_a_line_for_a_pipe() -> None:
     assert line(FACTS) == (
         "3725.5 s | in 10,000 orders/s, 1.62 MiB/s | out 10,000 orders/s, 1.62 MiB/s | p99 3.1 ms | "
-        "offsets 1000000 1000000 1000000 1000000 | broker 41.0 MiB"
+        "offsets 1000000 1000000 1000000 1000000 | broker 41.0 MiB | Spark has counted 990,000"
     )
+    waiting = FACTS._replace(sent=0, counted=Counted(Counting.STARTING), waits_for_spark=True)
+    assert line(waiting) == "waiting for Spark"
+    assert line(FACTS._replace(waits_for_spark=True)) == "waiting for Spark: 990,000 of 1,000,010 counted"
     assert "p99 – | " in line(FACTS._replace(p99_s=None, usage=Usage()))
 
 
@@ -379,7 +392,7 @@ def test_wrong_numbers_are_wrong_usage(argument: list[str]) -> None:
 def test_once(tmp_path: Path) -> None:
     """What CI runs: it ends by itself, and leaves nothing."""
     done = subprocess.run(
-        [*TAILRACE, "demo", "--once", "--orders", "12000"],
+        [*TAILRACE, "demo", "--once", "--no-spark", "--orders", "12000"],
         capture_output=True,
         text=True,
         check=False,
@@ -399,7 +412,7 @@ def test_once_on_a_terminal(tmp_path: Path) -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     environment |= {"TMPDIR": str(tmp_path), "TERM": "xterm-256color"}
-    command = [*TAILRACE, "demo", "--once", "--orders", "8000"]
+    command = [*TAILRACE, "demo", "--once", "--no-spark", "--orders", "8000"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as demo:
         os.close(theirs)
         said = b""
@@ -419,7 +432,7 @@ def test_it_survives_a_killed_broker_and_serves_until_ctrl_c(tmp_path: Path) -> 
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [*TAILRACE, "demo", "--json", "--rate", "500", "--port", str(port)]
+    command = [*TAILRACE, "demo", "--json", "--no-spark", "--rate", "500", "--port", str(port)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         assert demo.stdout is not None
@@ -442,7 +455,7 @@ def test_it_survives_a_killed_broker_and_serves_until_ctrl_c(tmp_path: Path) -> 
 
 
 def test_a_directory_that_was_given_stays_and_serves_again(tmp_path: Path) -> None:
-    command = [*TAILRACE, "demo", "--once", "--json", "--orders", "100", "--dir", str(tmp_path / "data")]
+    command = [*TAILRACE, "demo", "--once", "--json", "--no-spark", "--orders", "100", "--dir", str(tmp_path / "data")]
     ends = []
     for _ in range(2):
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

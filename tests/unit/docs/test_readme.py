@@ -13,8 +13,17 @@ README = Path(__file__).parents[3] / "README.md"
 ADDRESS = "localhost:9092"
 
 
-def examples() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+MARKS = {"spark": "tailrace.spark", "client": ADDRESS, "broker": "tailrace.Broker", "log": "load("}
+"""What tells the kind of an example; the first that fits."""
+
+
+def examples(wanted: str | None = None) -> list[str]:
+    found = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    return [each for each in found if wanted in (None, kind(each))]
+
+
+def kind(example: str) -> str:
+    return next((name for name, mark in MARKS.items() if mark in example), "")
 
 
 def run(example: str) -> None:
@@ -22,24 +31,21 @@ def run(example: str) -> None:
 
 
 def test_every_example_is_run() -> None:
-    kinds = [
-        "client" if ADDRESS in each else "broker" if "tailrace.Broker" in each else "log" if "load(" in each else ""
-        for each in examples()
-    ]
-    assert kinds == ["client", "client", "broker", "log"]
+    """That with Spark by `test_spark_readme.py`."""
+    assert [kind(each) for each in examples()] == ["client", "client", "spark", "broker", "log"]
 
 
 def test_the_client_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("confluent_kafka")
     pytest.importorskip("kafka")
     with tailrace.Broker() as broker:
-        for example in examples()[:2]:
+        for example in examples("client"):
             run(example.replace(ADDRESS, broker.bootstrap_servers))
     assert capsys.readouterr().out.splitlines() == ["b'two apples'"] * 2
 
 
 def test_the_broker_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    run(examples()[2])
+    run(*examples("broker"))
     assert re.fullmatch(r"127\.0\.0\.1:\d+\n", capsys.readouterr().out)
 
 
@@ -47,7 +53,7 @@ def test_the_log_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run(examples()[3])
+    run(*examples("log"))
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "0 1"
     assert printed[1:] == [

@@ -1,0 +1,113 @@
+"""The demo's orders counted by Spark as well, in a process of its own, so that the stream does not wait for it.
+
+That process is `demo_counting_query`; it says in lines of JSON how far it is, and ends when its standard input does.
+All that it leaves is in one directory, which goes with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Protocol
+
+from tailrace.cli.demo_facts import NOT_COUNTED, Counted, Counting
+from tailrace.model.ids import TopicPartition
+
+QUERY: Final = "tailrace.cli.demo_counting_query"
+NEEDED: Final = ("pyspark", "pyarrow")
+ENDS_WITHIN_S: Final = 10.0
+READ_BYTES: Final = 65_536
+
+
+class Counter(Protocol):
+    def now(self) -> Counted: ...
+
+    def close(self) -> None: ...
+
+
+def counter(bootstrap: str, ends: Mapping[TopicPartition, int], *, is_wanted: bool) -> Counter:
+    """Of what comes behind `ends`."""
+    if not is_wanted:
+        return NoCounter(NOT_COUNTED)
+    if any(find_spec(name) is None for name in NEEDED):
+        return NoCounter(Counted(Counting.MISSING))
+    return SparkCounter(bootstrap, ends)
+
+
+class NoCounter:
+    def __init__(self, counted: Counted) -> None:
+        self._counted = counted
+
+    def now(self) -> Counted:
+        return self._counted
+
+    def close(self) -> None:
+        pass
+
+
+class SparkCounter:
+    def __init__(self, bootstrap: str, ends: Mapping[TopicPartition, int], query: str = QUERY) -> None:
+        offsets: dict[str, dict[str, int]] = {}
+        for partition, end in ends.items():
+            offsets.setdefault(partition.topic, {})[str(partition.partition)] = end
+        self._folder = Path(tempfile.mkdtemp(prefix="tailrace-demo-spark-"))
+        self._unread = b""
+        self._now = Counted(Counting.STARTING)
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", query, bootstrap, json.dumps(offsets), str(self._folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the demo alone
+            )
+        assert self._process.stdout is not None
+        self._said = self._process.stdout.fileno()
+        os.set_blocking(self._said, False)
+
+    @property
+    def _errors(self) -> Path:
+        return self._folder / "stderr"
+
+    def now(self) -> Counted:
+        """What has been said so far; never waits."""
+        while self._now.state is not Counting.FAILED:
+            try:
+                piece = os.read(self._said, READ_BYTES)
+            except BlockingIOError:
+                break
+            if not piece:
+                self._now = self._now._replace(state=Counting.FAILED, trouble=self._last_words())
+                break
+            *lines, self._unread = (self._unread + piece).split(b"\n")
+            for line in lines:
+                content = json.loads(line)
+                self._now = Counted(**{**content, "state": Counting(content["state"])})
+        return self._now
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        # One that is only starting has nothing to put in order.
+        patience_s = 0.0 if self._now.state is Counting.STARTING else ENDS_WITHIN_S
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process.stdout.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _last_words(self) -> str:
+        lines = self._errors.read_text(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "its process ended")

@@ -1,0 +1,1 @@
+"""Rows out: to brokers, at least once or exactly once."""

@@ -1,0 +1,68 @@
+"""The sink of a batch query with `transactional=true`: all rows become visible, or none.
+
+The protocol is that of streams, with one epoch for each write. If the driver dies before the decision nothing of it is
+ever seen, and readers wait for the open transactions until they time out, or the next write under the same `sinkId`.
+If it dies after the decision and before all transactions are committed, a part can be read. The next write under the
+same `sinkId` commits the rest before it begins, as long as transactions live (the broker's transaction.max.timeout.ms),
+and refuses to begin after that. Without a `sinkId` nobody looks for the decision: what is not committed then is lost,
+and that is the window that is left.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tailrace.spark.options.sink import SinkOptions
+from tailrace.spark.sink.exactly_once.decision import Epoch
+from tailrace.spark.sink.exactly_once.driver import Plan, abort, commit, plan
+from tailrace.spark.sink.exactly_once.stream_writer import whole
+from tailrace.spark.sink.exactly_once.transactions import SinkCluster
+from tailrace.spark.sink.exactly_once.writing import TaskWritten, write_in_transaction
+from tailrace.spark.sink.schema import check_schema
+from tailrace.spark.sink.task import open_cluster, told_whole
+
+
+class TransactionalBatchSink(DataSourceArrowWriter):
+    """Made and pickled once on the driver; the same one writes in tasks and commits."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_schema(schema, options.topic)
+        self._options = options
+        self._write_id = uuid.uuid4().hex
+        self._sink_id = options.sink_id or f"tailrace-batch-{self._write_id}"
+        self._planned: Plan | None = None
+        self._timeout_ms = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._planned is None:
+            with told_whole(), self._open() as sink:
+                self._planned = sink.run(plan(self._sink_id, self._options.accept_partial_epoch))
+                self._timeout_ms = sink.timeout_ms
+        return self.__dict__
+
+    def _open(self) -> SinkCluster:
+        return SinkCluster(open_cluster(self._options), self._sink_id)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
+        assert self._planned is not None
+        return write_in_transaction(self._options, self._planned, self._timeout_ms, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        told = [each for each in messages if isinstance(each, TaskWritten)]
+        if not told:
+            return
+        planned, grants = whole(told, len(messages))
+        with told_whole(), self._open() as sink:
+            sink.run(commit(planned, Epoch(self._write_id, 0), grants, sink.margin_ms))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        told = [each for each in messages if isinstance(each, TaskWritten)]
+        if told:
+            with told_whole(), self._open() as sink:
+                sink.run(abort(told[0].planned, [each.grant for each in told if each.grant is not None]))

@@ -1,0 +1,84 @@
+"""The sink of a streaming query: exactly once.
+
+Spark makes a writer on the driver before the tasks of each batch and pickles it for them, and another one, in another
+process, to commit or abort the batch. Planning belongs to the first only: it is done when a writer is pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tailrace.spark.errors import PipelineError
+from tailrace.spark.options.sink import SinkOptions
+from tailrace.spark.sink.exactly_once.decision import Epoch, Grant
+from tailrace.spark.sink.exactly_once.driver import Plan, abort, commit, plan
+from tailrace.spark.sink.exactly_once.transactions import SinkCluster
+from tailrace.spark.sink.exactly_once.writing import TaskWritten, epoch_of_task, write_in_transaction
+from tailrace.spark.sink.schema import check_schema
+from tailrace.spark.sink.task import open_cluster, told_whole
+
+
+class ExactlyOnceSink(DataSourceStreamArrowWriter):
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_schema(schema, options.topic)
+        if options.sink_id is None:
+            raise PipelineError("an exactly-once sink needs a sinkId")
+        self._options = options
+        self._sink_id = options.sink_id
+        self._planned: Plan | None = None
+        self._timeout_ms = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._planned is None:
+            with told_whole(), self._open() as sink:
+                self._planned = sink.run(plan(self._sink_id, self._options.accept_partial_epoch))
+                self._timeout_ms = sink.timeout_ms
+        return self.__dict__
+
+    def _open(self) -> SinkCluster:
+        return SinkCluster(open_cluster(self._options), self._sink_id)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamTaskWritten:
+        assert self._planned is not None
+        epoch = epoch_of_task(self._planned)
+        if self._planned.is_done(epoch):
+            for _ in iterator:  # Spark has what it computes taken
+                pass
+        written = write_in_transaction(self._options, self._planned, self._timeout_ms, iterator)
+        return StreamTaskWritten(**vars(written), query_id=epoch.query_id)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
+        told = [each for each in messages if isinstance(each, StreamTaskWritten)]
+        if not told:
+            return  # no partitions, so no rows
+        planned, grants = whole(told, len(messages))
+        with told_whole(), self._open() as sink:
+            sink.run(commit(planned, Epoch(told[0].query_id, batchId), grants, sink.margin_ms))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        told = [each for each in messages if isinstance(each, StreamTaskWritten)]
+        if told:
+            with told_whole(), self._open() as sink:
+                sink.run(abort(told[0].planned, [each.grant for each in told if each.grant is not None]))
+
+
+class StreamTaskWritten(TaskWritten):
+    def __init__(self, *, query_id: str, **written: Any) -> None:
+        super().__init__(**written)
+        self.query_id = query_id
+
+
+def whole(told: Sequence[TaskWritten], expected: int) -> tuple[Plan, list[Grant]]:
+    """The plan that all tasks have in common, and what they hold open."""
+    planned = told[0].planned
+    if len(told) != expected or any(each.planned != planned for each in told):
+        raise PipelineError(
+            f"{expected} tasks have written to sink {planned.sink_id}, and {len(told)} have told what, of "
+            f"{len({each.planned for each in told})} plans: nothing is committed"
+        )
+    return planned, [each.grant for each in told if each.grant is not None]

@@ -1,0 +1,183 @@
+"""The exactly-once sink in a storm: `exactly_once_storm` tells what happens in it and what must hold.
+
+`TAILRACE_STORM_SEEDS=0:1000` runs more of them, `TAILRACE_STORM_SEEDS=17` one alone. What fails is told with its story.
+Faults are planted in the protocol to see that the storm finds them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from exactly_once_kafka import CoordinatorByFacts, CoordinatorOfBroker
+from exactly_once_storm import CALM, SINK, ExactlyOnceStorm, Protocol
+from storm_delays import shorten_epochs
+from storm_seeds import seeds, told
+
+from tailrace.model.errors import TailraceError
+from tailrace.spark.sink.exactly_once import driver as driver_steps
+from tailrace.spark.sink.exactly_once.driver import Plan
+from tailrace.spark.sink.exactly_once.effects import ListOpen, Look, ReadLast, Take
+from tailrace.spark.sink.exactly_once.names import claim_id, driver_id
+from tailrace.spark.sink.exactly_once.task import acquire
+
+STEPS = 400
+MANY = 600
+FEW = 100
+SEARCHED = 600
+LAST_EPOCH = 4
+
+COORDINATORS = pytest.mark.parametrize("make", [CoordinatorByFacts, CoordinatorOfBroker])
+
+
+def run(seed: int, make: Any = CoordinatorByFacts, protocol: Protocol | None = None) -> ExactlyOnceStorm:
+    storm = ExactlyOnceStorm(seed, make, protocol)
+    with told(seed, storm.story, __file__):
+        storm.run(STEPS)
+        storm.settle()
+        storm.check()
+    return storm
+
+
+@COORDINATORS
+def test_each_row_comes_once(make: Any) -> None:
+    events: Counter[str] = Counter()
+    storms = [run(seed, make) for seed in seeds(MANY)]
+    for storm in storms:
+        events += storm.events
+    if len(storms) >= MANY:
+        wanted = {"driver killed", "second driver", "task killed", "twin", "lost answer", "hasty abort"}
+        assert wanted | {"TakenOverError", "LateEpochError", "PartialEpochError"} <= events.keys()
+    print(dict(events))
+
+
+def test_epochs_that_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_epochs(monkeypatch, LAST_EPOCH)
+    for seed in seeds(FEW):
+        run(seed, CoordinatorOfBroker)
+
+
+@COORDINATORS
+def test_transactional_ids_are_used_again(make: Any) -> None:
+    batches = 200
+    storm = ExactlyOnceStorm(1, make, weather=replace(CALM, timeout=100_000), batches=batches)
+    storm.settle()
+    storm.check()
+    ids = {name for name, _ in storm.kafka.written}
+    assert len(ids) <= 1 + 4, "the driver's, and one of each partition"
+    assert len(storm.checkpoint) == batches
+
+
+# Planted faults
+
+
+def tasks_do_not_look_whether_it_is_decided(patch: pytest.MonkeyPatch) -> Protocol:
+    patch.setattr(Plan, "is_done", lambda planned, epoch: False)
+    return Protocol(is_done=lambda planned, epoch: False)
+
+
+def planning_aborts_what_is_open(patch: pytest.MonkeyPatch) -> Protocol:
+    def plan(sink_id: str, accepted: int | None) -> Any:
+        for name, seen in (yield Look((yield ListOpen()))).items():
+            yield from driver_steps._abort_one(name, seen.identity)
+        return (yield from driver_steps.plan(sink_id, accepted))
+
+    return Protocol(plan=plan)
+
+
+def planning_does_not_finish_what_is_decided(patch: pytest.MonkeyPatch) -> Protocol:
+    def plan(sink_id: str, accepted: int | None) -> Any:
+        driver = yield Take(driver_id(sink_id))
+        last = yield ReadLast()
+        return Plan(sink_id, driver, last.epoch if last else None, last.heirs if last else ())
+
+    return Protocol(plan=plan)
+
+
+def deciding_is_not_fenced(patch: pytest.MonkeyPatch) -> Protocol:
+    def commit(planned: Plan, epoch: Any, grants: Any, margin: int) -> Any:
+        driver = yield Take(driver_id(SINK))
+        last = yield ReadLast()
+        anew = replace(planned, driver=driver, decided=last.epoch if last else None)
+        patch.setattr(Plan, "is_done", lambda planned, epoch: False)
+        return (yield from driver_steps.commit(anew, epoch, grants, margin))
+
+    return Protocol(commit=commit, is_done=REAL_IS_DONE)
+
+
+def sweeping_does_not_look_who_drives(patch: pytest.MonkeyPatch) -> Protocol:
+    def sweep(sink_id: str, driver: Any) -> Any:
+        for name, seen in (yield Look((yield ListOpen()))).items():
+            if seen.is_open:
+                yield from driver_steps._abort_one(name, seen.identity)
+
+    patch.setattr(driver_steps, "sweep", sweep)
+    return Protocol()
+
+
+def heirs_are_not_claimed(patch: pytest.MonkeyPatch) -> Protocol:
+    def inherit(planned: Plan, partition: int, nonce: bytes) -> Any:
+        heir = planned.heir_of(partition)
+        return heir if heir is not None else (yield from acquire(planned, partition, nonce))
+
+    return Protocol(acquire=inherit)
+
+
+def whoever_claims_inherits(patch: pytest.MonkeyPatch) -> Protocol:
+    def inherit(planned: Plan, partition: int, nonce: bytes) -> Any:
+        heir = planned.heir_of(partition)
+        if heir is None:
+            return (yield from acquire(planned, partition, nonce))
+        return heir._replace(claim=(yield Take(claim_id(heir.id))))
+
+    return Protocol(acquire=inherit)
+
+
+def tasks_have_ids_in_common(patch: pytest.MonkeyPatch) -> Protocol:
+    return Protocol(acquire=lambda planned, partition, nonce: acquire(replace(planned, heirs=()), partition, bytes(8)))
+
+
+def failing_aborts_without_a_look(patch: pytest.MonkeyPatch) -> Protocol:
+    return Protocol(abort=lambda planned, grants: driver_steps._abort(grants))
+
+
+def tasks_look_for_a_decision_and_share_ids(patch: pytest.MonkeyPatch) -> Protocol:
+    """Who has looked may be stopped before it takes the id."""
+
+    def look_and_take(planned: Plan, partition: int, nonce: bytes) -> Any:
+        last = yield ReadLast()
+        if (last.epoch if last else None) != planned.decided:
+            raise TailraceError("decided meanwhile")
+        return (yield from acquire(replace(planned, heirs=()), partition, bytes(8)))
+
+    return Protocol(acquire=look_and_take)
+
+
+REAL_IS_DONE = Plan.is_done
+FAULTS: list[Callable[[pytest.MonkeyPatch], Protocol]] = [
+    tasks_do_not_look_whether_it_is_decided,
+    planning_aborts_what_is_open,
+    planning_does_not_finish_what_is_decided,
+    deciding_is_not_fenced,
+    sweeping_does_not_look_who_drives,
+    heirs_are_not_claimed,
+    whoever_claims_inherits,
+    tasks_have_ids_in_common,
+    tasks_look_for_a_decision_and_share_ids,
+    failing_aborts_without_a_look,
+]
+
+
+@pytest.mark.parametrize("plant", FAULTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(plant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol = plant(monkeypatch)
+    for seed in range(SEARCHED):
+        try:
+            run(seed, protocol=protocol)
+        except AssertionError as found:
+            print(seed, str(found).partition("\n")[0][:200])
+            return
+    pytest.fail(f"{SEARCHED} storms have not found it")

@@ -1,0 +1,30 @@
+"""The example with Spark in the README does what it says, as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tailrace.testing.broker import Broker
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+ADDRESS = "localhost:9092"
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_readmes_example_with_spark_runs(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = [
+        each
+        for each in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+        if "tailrace.spark" in each and ADDRESS in each
+    ]
+    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example.replace(ADDRESS, broker.bootstrap_servers), "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == ["2", "2"]
+    assert SparkSession.getActiveSession() is not None, "it took the session that was there"
