@@ -76,15 +76,17 @@ def warnings(rows: Sequence[Row]) -> list[str]:
 
 def write_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
     PICTURE.write_text(picture(rows))
-    text = PAGE.read_text()
-    section = f"{BEGIN}\n{page_section(rows, facts)}{END}\n"
-    before, found, after = text.partition(BEGIN)
-    if found:
-        text = before + section + after.partition(END)[2].lstrip("\n")
-    else:
-        text = text.rstrip("\n") + "\n\n" + section
-    PAGE.write_text(text)
+    PAGE.write_text(replace_section(PAGE.read_text(), BEGIN, END, page_section(rows, facts)))
     return [PAGE, PICTURE]
+
+
+def replace_section(text: str, begin: str, end: str, section: str) -> str:
+    """The page with this between its two marks; at its end where the marks are not there yet."""
+    marked = f"{begin}\n{section}{end}\n"
+    before, found, after = text.partition(begin)
+    if found:
+        return before + marked + after.partition(end)[2].removeprefix("\n")
+    return text.rstrip("\n") + "\n\n" + marked
 
 
 def page_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:

@@ -1,0 +1,120 @@
+"""`make bench-spark`: Spark reading and writing topics, beside Spark on uncompressed Parquet files of the same rows.
+
+    python benchmarks/spark_run.py [--rows N] [--rounds N] [--only NAME,…] [--quick] [--folder DIR] [--no-docs]
+
+Needs the extra `tailrace[spark]`. A whole run takes about ten minutes and up to 4 GB in the folder; one with all rows,
+five rounds or more and 5 million rows writes its table and plot into docs/. Marks that are not reached are shown as
+they are; the exit code tells only whether the run was complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import peer_report
+import spark_data
+import spark_report
+from peer_row import Row
+from peers_run import say_to
+from spark_rows import MEASUREMENTS, SINK_SHARE, SINK_TOPIC, WARM_UPS, Bench
+from tailrace.record import kernels
+from tailrace.testing.broker import Broker
+
+RESULTS = Path(__file__).resolve().parents[1] / "build" / "bench-spark.json"
+ROWS = 5_000_000
+QUICK_ROWS = 100_000
+BROKER_SETTINGS = {"log.retention.ms": -1, "log.initial.task.delay.ms": 3_600_000}
+SPARK_SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": 2}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Spark on topics, beside Spark on Parquet files.")
+    parser.add_argument("--rows", type=int, help=f"{ROWS:,} unless told")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default=",".join(MEASUREMENTS), help=f"some of: {', '.join(MEASUREMENTS)}")
+    parser.add_argument("--quick", action="store_true", help="one short round: tries the runner, measures nothing")
+    parser.add_argument("--folder", type=Path, help="where rows are written; a temporary folder otherwise")
+    parser.add_argument("--json", type=Path, default=RESULTS, help=f"where to write all figures ({RESULTS.name})")
+    parser.add_argument("--no-docs", action="store_true", help="leave docs/ alone whatever was measured")
+    args = parser.parse_args()
+    wanted = args.only.split(",")
+    unknown = [key for key in wanted if key not in MEASUREMENTS]
+    rows = args.rows or (QUICK_ROWS if args.quick else ROWS)
+    if unknown or args.rounds < 1 or rows < 10_000:
+        parser.error(f"some of {', '.join(MEASUREMENTS)}; at least one round, and 10,000 rows")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the broker and Spark are ended
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    rounds, warm_ups = (1, 0) if args.quick else (args.rounds, WARM_UPS)
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        facts = facts_of_this_run(rows, rounds)
+        found, failures = measured(Path(folder), rows, rounds, warm_ups, wanted, console)
+    if args.quick:
+        console.print("[yellow]quick: these figures mean nothing[/yellow]")
+    console.print(spark_report.table(found))
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps({"facts": facts, "rows": [peer_report.as_json(row) for row in found]}, indent=1))
+    console.print(f"all figures: {args.json}")
+    is_whole = wanted == list(MEASUREMENTS) and rounds >= 5 and rows >= ROWS and not failures
+    if is_whole and not args.no_docs:
+        for path in spark_report.write_docs(found, facts):
+            console.print(f"written: {path}")
+    return 1 if failures else 0
+
+
+def measured(
+    folder: Path, count: int, rounds: int, warm_ups: int, wanted: list[str], console: Console
+) -> tuple[list[Row], list[str]]:
+    """One that fails does not keep the others from being measured."""
+    from tailrace.spark import session
+
+    rows: list[Row] = []
+    failures: list[str] = []
+    with Broker(BROKER_SETTINGS, data_dir=folder / "broker") as broker:
+        spark = session("bench", "local[2]", SPARK_SETTINGS, progress=False)
+        try:
+            bench = Bench(spark, broker, folder, count, rounds, warm_ups, say_to(console))
+            broker.create_topic(SINK_TOPIC, spark_data.PARTITIONS)
+            bench.prepare(with_segments="segments" in wanted)
+            for key in wanted:
+                try:
+                    rows += MEASUREMENTS[key](bench)
+                except Exception as error:  # what Spark raises is of many kinds
+                    failures.append(key)
+                    console.print(f"[red]{key} failed:[/red] {error}", highlight=False)
+        finally:
+            spark.stop()
+    return rows, failures
+
+
+def facts_of_this_run(rows: int, rounds: int) -> dict[str, Any]:
+    import pyspark
+
+    sunk = int(rows * SINK_SHARE)
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "rows": rows,
+        "rows_of": {"files": rows, "brokers": rows, "segments": rows, "at-least-once": sunk, "exactly-once": sunk},
+        "partitions": spark_data.PARTITIONS,
+        "rounds": rounds,
+        "warm_ups": WARM_UPS,
+        "python": platform.python_version(),
+        "pyspark": pyspark.__version__,
+        "kernels": "compiled" if kernels.COMPILED else "interpreted",
+        "cores": os.cpu_count(),
+        "load_average": [round(value, 1) for value in os.getloadavg()],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
