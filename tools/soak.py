@@ -8,9 +8,13 @@
                              against a model (tests/support/kill_storm.py)
     copier kills             a broker is ended with SIGKILL while copiers move records in transactions: the copy must be
                              the original (tests/support/copier_storm.py)
+    spark kills              Spark drivers and executors are ended with SIGKILL, and stopped and doubled, while they
+                             copy 1,000,000 records exactly once: the copy must be the original
+                             (tests/support/spark_sink_storm.py); also on a real Kafka
     storms                   groups and transactions in the simulator, over a network that loses, doubles and delays,
-                             with a broker that is killed; each seed is a story that must come out right
-                             (tests/sim/test_group_storms.py, tests/sim/test_transaction_storms.py)
+                             with a broker that is killed, and the exactly-once sink; each seed is a story that must
+                             come out right (tests/sim/test_group_storms.py, tests/sim/test_transaction_storms.py,
+                             tests/sim/test_exactly_once_storms.py)
     hostile inputs           damaged bytes go through every reader, which must end in an answer or in a typed error
                              (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
                              interpreted
@@ -53,18 +57,24 @@ CRASH_TESTS = {
 STORM_TESTS = {
     "group storms": "tests/sim/test_group_storms.py",
     "transaction storms": "tests/sim/test_transaction_storms.py",
+    "exactly-once storms": "tests/sim/test_exactly_once_storms.py",
 }
 KILLS = "kills"
 COPIERS = "copier kills"
+SPARK = "spark kills"
+SPARK_ON_KAFKA = "spark kills on Kafka"
 REQUESTS = "hostile requests"
 PIECE_INPUTS = {
     "crash points": 50_000,
     "compaction crash points": 20_000,
     KILLS: 100,
     COPIERS: 25,
+    SPARK: 20,
+    SPARK_ON_KAFKA: 20,
     REQUESTS: 50_000,
     "group storms": 100,
     "transaction storms": 100,
+    "exactly-once storms": 1000,
     "directories": 2_000,
     "appends": 2_000,
 }
@@ -91,6 +101,7 @@ class Figures:
     kills: Counter[str] = field(default_factory=Counter)
     storms: Counter[str] = field(default_factory=Counter)
     copiers: Counter[str] = field(default_factory=Counter)
+    spark: dict[str, Counter[str]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     growth_bytes: int = 0
     """The most that a broker has grown under hostile requests."""
@@ -200,6 +211,10 @@ class Soak:
             counts = ("kills", "killed_starts", "copied", "committed", "aborted")
             figures.copiers.update({each: told[each] for each in counts})
             return
+        if piece.target in (SPARK, SPARK_ON_KAFKA):
+            counts = ("records", "kills", "executors_killed", "stops", "drivers", "batches")
+            figures.spark.setdefault(piece.target, Counter()).update({each: told[each] for each in counts})
+            return
         if piece.target == REQUESTS:
             figures.requests.update({each: told[each] for each in ("requests", "answered", "closed", "given_up")})
             figures.growth_bytes = max(figures.growth_bytes, told["rss_after_bytes"] - told["rss_before_bytes"])
@@ -225,6 +240,11 @@ def start(piece: Piece) -> subprocess.Popen[str]:
     elif piece.target == COPIERS:
         command = [str(SUPPORT / "copier_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
         command += ["--protocol", "consumer" if piece.seed % 2 else "classic"]
+    elif piece.target in (SPARK, SPARK_ON_KAFKA):
+        command = [str(SUPPORT / "spark_sink_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command += ["--kafka"] if piece.target == SPARK_ON_KAFKA else []
+        if piece.seed % 2:  # a local master does not speculate, and has no executors to kill
+            command += ["--speculation", "--master", "local-cluster[2,1,1024]"]
     elif piece.target == REQUESTS:
         environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
         command = [str(SUPPORT / "request_storm.py"), "--count", str(piece.inputs), "--seed", str(piece.seed)]
@@ -282,6 +302,12 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
             f"{copiers['copied']:,} records copied in {copiers['committed']:,} transactions, {copiers['aborted']:,} "
             f"others aborted; {verdict}; {ending}"
         )
+    for target, spark in figures.spark.items():
+        yield (
+            f"| {day} | {target} | {spark['kills']:,} drivers and {spark['executors_killed']:,} executors killed, "
+            f"{spark['stops']:,} drivers stopped and doubled; {spark['records']:,} records copied by "
+            f"{spark['drivers']:,} drivers in {spark['batches']:,} batches; {verdict}; {ending}"
+        )
     requests = figures.requests
     if requests:
         yield (
@@ -315,6 +341,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--kills", type=int, default=200, metavar="N", help="default 200; 0 for none")
     parser.add_argument("--copier-kills", type=int, default=50, metavar="N", help="default 50; 0 for none")
+    parser.add_argument("--spark-kills", type=int, default=20, metavar="N", help="default 20; 0 for none")
+    parser.add_argument(
+        "--spark-kills-on-kafka", type=int, default=0, metavar="N", help="the same on a real Kafka; default 0"
+    )
     parser.add_argument(
         "--storms", type=int, default=1_000, metavar="N", help="seeds of each; default 1,000; 0 for none"
     )
@@ -327,6 +357,8 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = {
         KILLS: args.kills,
         COPIERS: args.copier_kills,
+        SPARK: args.spark_kills,
+        SPARK_ON_KAFKA: args.spark_kills_on_kafka,
         REQUESTS: args.requests,
         **dict.fromkeys(STORM_TESTS, args.storms),
         "compaction crash points": args.compaction_crash_points,

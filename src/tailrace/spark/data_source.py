@@ -46,10 +46,13 @@ class TailraceSource(DataSource):
         return kind(options, _columns_for(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        from tailrace.spark.source.refused_stream import RefusedStream
         from tailrace.spark.source.stream_reader import StreamReader
 
-        options = source_options(self.options, streaming=True)
-        return StreamReader(options, _columns_for(schema))
+        try:
+            return StreamReader(source_options(self.options, streaming=True), _columns_for(schema))
+        except OptionError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = sink_options(self.options, streaming=False, overwrite=overwrite)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql.datasource import DataSourceReader
+
 from tailrace.spark.data_source import NAME
 from tailrace.spark.errors import OptionError
 from tailrace.spark.spark_session import session as default_session
@@ -37,12 +39,15 @@ def read(
 ) -> DataFrame:
     """The records of topics, from `brokers` or straight from the files of a log directory at `path`.
 
-    Filters on offset, partition, topic and timestamp are applied before anything is read, where the session allows it
-    (those of `tailrace.spark.session` do).
+    With `filterPushdown=True`, filters on offset, partition, topic and timestamp are applied before anything is read,
+    where the session allows it (those of `tailrace.spark.session` do). It is for a frame that one query uses once:
+    Spark up to 4.3.0 keeps what it planned for the last filter, and reads just that for all other uses of the frame.
+    Later ones do not, and there filters are pushed without asking.
     """
     spark = session or default_session()
     given = _source_options(topic, brokers, path, pattern, options, more)
-    if str(spark.conf.get(PUSHDOWN_SETTING, "false")).lower() == "true" and not _named(given, "filterPushdown"):
+    is_allowed = str(spark.conf.get(PUSHDOWN_SETTING, "false")).lower() == "true"
+    if is_allowed and _keeps_scans_apart() and not _named(given, "filterPushdown"):
         given["filterPushdown"] = "true"
     return spark.read.format(NAME).options(**given).load()
 
@@ -131,6 +136,11 @@ def _sink_options(
     if topic is not None:
         _put(given, "topic", topic)
     return given
+
+
+def _keeps_scans_apart() -> bool:
+    """Whether each use of a frame has a plan of its own. Spark has that since it hands limits to Python sources."""
+    return hasattr(DataSourceReader, "pushLimit")
 
 
 def _put(given: dict[str, str], name: str, value: str) -> None:

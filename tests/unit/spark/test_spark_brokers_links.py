@@ -68,3 +68,11 @@ def test_not_more_links_than_needed_are_kept() -> None:
     assert pool.borrow(made[-1].purpose) is made[-1]
     assert pool.borrow(made[0].purpose) is not made[0]
     pool.close()
+
+
+def test_a_link_that_was_borrowed_before_a_fork_is_not_kept_by_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = links.LinkPool()
+    link = pool.borrow(links.purpose_of(options_for("localhost:1")))
+    monkeypatch.setattr("os.getpid", lambda: link.process_id + 1)
+    pool.give_back(link)
+    assert pool.is_empty

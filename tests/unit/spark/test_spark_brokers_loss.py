@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from column_runs import batch
 from scripted_broker import Log, ScriptedBroker, topic_id
 from scripted_pieces import T0, offset_of, one_at_a_time, piece, policy, quick, values
 from spark_pieces import Losses, rows_of
@@ -13,13 +14,15 @@ from tailrace.client.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from tailrace.client.offsets import READ_COMMITTED
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
 )
-from tailrace.protocol.messages.fetch import FetchRequest
+from tailrace.protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse
 from tailrace.protocol.messages.list_offsets import ListOffsetsRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
+from tailrace.record.control import ABORT, COMMIT, end_txn_marker
 from tailrace.spark.errors import DataLossError
 from tailrace.spark.source.ranges import OffsetRange, TimeRange
 
@@ -56,6 +59,36 @@ def test_records_that_go_while_they_are_read(broker: ScriptedBroker, log: Log) -
     loss = Losses()
     assert rows_of(quick(broker), piece(0, 100), loss) == values((0, 20), (50, 100))
     assert loss.ranges == [(20, 50)]
+
+
+def test_a_transaction_whose_end_goes_while_it_is_read_is_over(broker: ScriptedBroker) -> None:
+    (log,) = broker.add_topic("t")
+
+    def of_7(base: int, sequence: int) -> bytes:
+        rows = [(T0 + base, None, b"v%d" % offset) for offset in range(base, base + 10)]
+        return bytes(batch(base, *rows, producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True))
+
+    def marker(base: int, kind: int) -> bytes:
+        fields = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 0, "timestamp": T0}
+        return bytes(end_txn_marker(kind, base_offset=base, **fields))
+
+    log.batches = [of_7(0, 0), marker(10, ABORT), of_7(11, 10), marker(21, COMMIT)]
+    log.end = 22
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        if offset_of(request) == 10:
+            log.start = 11
+        response = broker.fetch(request)
+        data = response.responses[0].partitions[0]
+        if offset_of(request) == 0:
+            data.records = log.batches[0]
+            data.aborted_transactions = [AbortedTransaction(producer_id=7, first_offset=0)]
+        return response
+
+    broker.answers[FetchRequest] = answer
+    loss = Losses()
+    assert rows_of(quick(broker, isolation=READ_COMMITTED), piece(0, 22), loss) == values((11, 21))
+    assert loss.ranges == [(10, 11)]
 
 
 def test_a_log_that_ends_before_the_piece(broker: ScriptedBroker, log: Log) -> None:

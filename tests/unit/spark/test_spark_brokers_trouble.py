@@ -216,3 +216,23 @@ def test_damaged_batches_are_named_or_skipped(broker: ScriptedBroker, log: Log) 
     assert [offset for batch in found for offset in batch.to_pydict()["offset"]] == [*range(40), *range(50, 100)]
     assert [(start, end) for start, end, _ in told] == [(40, 50)]
     assert loss.told == []
+
+
+def test_what_is_missing_behind_a_damaged_batch_is_damaged_too(broker: ScriptedBroker, log: Log) -> None:
+    """Its magic is wrong, and an old message says nothing of the others; a gap would be normal here."""
+    damaged = bytearray(log.batches[4])
+    damaged[16] = 0
+    log.batches[4] = bytes(damaged)
+    policy(broker, "compact")
+    broker.answers[FetchRequest] = lambda request: _answer_with(broker, request, b"".join(log.batches))
+    wanted, told = piece(0, 100), []
+    decoder = Decoder(OFFSET_AND_VALUE, wanted, skips_corrupt=True, on_corrupt=lambda *what: told.append(what))
+    found = [*read_brokers(quick(broker), wanted, decoder, Losses()), *decoder.rest()]
+    assert [offset for batch in found for offset in batch.to_pydict()["offset"]] == [*range(40), *range(50, 100)]
+    assert [offset for start, end, _ in told for offset in range(start, end)] == list(range(40, 50))
+
+
+def _answer_with(broker: ScriptedBroker, request: FetchRequest, records: bytes) -> FetchResponse:
+    response = broker.fetch(request)
+    response.responses[0].partitions[0].records = records
+    return response

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, EqualTo, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from tailrace.model.ids import TopicPartition
@@ -48,7 +49,7 @@ def test_a_schema_chooses_columns_and_cannot_change_them() -> None:
     with pytest.raises(OptionError, match="column 'offset' is bigint, not string: cast it"):
         source(subscribe="t").reader(StructType([StructField("offset", StringType())]))
     with pytest.raises(OptionError, match="no column 'offsets'"):
-        source(subscribe="t").streamReader(StructType([StructField("offsets", LongType())]))
+        source(subscribe="t").streamReader(StructType([StructField("offsets", LongType())])).initialOffset()
 
 
 def test_only_a_reader_that_was_told_so_pushes_filters() -> None:
@@ -62,11 +63,28 @@ def test_wrong_options_are_refused_before_there_is_a_reader_or_writer() -> None:
     with pytest.raises(OptionError, match="subscribe"):
         source().reader(KEYS)
     with pytest.raises(OptionError, match="endingOffsets"):
-        source(subscribe="t", endingOffsets="latest").streamReader(KEYS)
+        source(subscribe="t", endingOffsets="latest").streamReader(KEYS).initialOffset()
     with pytest.raises(OptionError, match="overwrite"):
         source(topic="t").writer(ROWS, overwrite=True)
     with pytest.raises(OptionError, match="sinkId"):
         source(topic="t", delivery="exactly-once").streamWriter(ROWS, overwrite=False)
+
+
+def test_a_stream_is_refused_by_whatever_it_is_asked_first() -> None:
+    """Spark stops the reader that it has made, and where there is none it fails for that alone."""
+    refused = pickle.loads(pickle.dumps(source(subscribe="t", minPartitions="no").streamReader(KEYS)))
+    asked = [
+        refused.initialOffset,
+        refused.getDefaultReadLimit,
+        refused.prepareForTriggerAvailableNow,
+        lambda: refused.latestOffset({}, ReadAllAvailable()),
+        lambda: refused.partitions({}, {}),
+        lambda: refused.read(batch_reader.InputPartition(None)),
+    ]
+    for each in asked:
+        with pytest.raises(OptionError, match="option minPartitions is 'no'"):
+            each()
+    refused.stop()
 
 
 @pytest.mark.parametrize(

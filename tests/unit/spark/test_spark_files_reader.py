@@ -21,7 +21,7 @@ from directory_source import (
     whole_piece,
     write_log,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from logs import in_transaction, marker, real_log
 
@@ -459,6 +459,7 @@ def test_a_folder_that_goes_while_it_is_read_is_lost_behind_the_open_segment(wid
 
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 1 << 32))
+@example(seed=531)  # an entry whose last byte is wrong, and nonsense behind it
 def test_committed_pieces_have_no_row_of_an_aborted_transaction(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
@@ -495,6 +496,7 @@ def test_committed_pieces_have_no_row_of_an_aborted_transaction(
             data = bytearray(index.read_bytes())
             at = dice.randrange(len(data))
             at += not at % 34  # whole entries that are gone leave no trace
+            at = min(at, len(data) - 3)  # nor does another number of the last field of the last entry
             index.write_bytes(data[:at] + (dice.randbytes(len(data) - at) if damage == "noise" else b""))
     committed = expected_rows(path / "t-0", 0, stable, committed=True)
     for _ in range(8):

@@ -5,7 +5,7 @@ columns           only these, with commas between them: Spark does not tell a Py
 commitGroup       a consumer group that is told how far a stream is
 skipCorrupt       pass over damaged batches, and count them, instead of failing
 timestampDisorder a promise about the order of records, which lets a filter on time stop reading
-filterPushdown    the session has `spark.sql.python.filterPushdown.enabled`
+filterPushdown    the session has `spark.sql.python.filterPushdown.enabled`, and the frame is used once
 """
 
 from __future__ import annotations

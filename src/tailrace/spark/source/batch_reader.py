@@ -1,8 +1,8 @@
 """A topic as a DataFrame that is read once.
 
 Spark makes the reader in a process of its own, asks for its partitions there, and pickles it for the tasks: it holds
-values only. Where a query begins and ends is decided when it is planned, so each action on a DataFrame that ends at
-`latest` sees what there is then.
+values only. Where a query begins and ends is decided when it is first planned. Spark keeps that plan for the DataFrame:
+whoever wants to see what has come since makes another.
 """
 
 from __future__ import annotations

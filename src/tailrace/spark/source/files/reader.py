@@ -53,11 +53,6 @@ def read_files(
     if folder is None:
         loss.lost(piece.partition, piece.start, piece.end, f"path {options.path!r} does not hold it any more")
         return
-    found_id = folder.topic_id(readable)
-    if piece.topic_id is not None and found_id is not None and found_id != piece.topic_id:
-        why = f"the topic was deleted and made again: its id was {piece.topic_id} and is {found_id}"
-        loss.lost(piece.partition, piece.start, piece.end, why)
-        return
     yield from _FolderReader(options, folder, piece, decoder, loss, readable, pause).batches()
 
 
@@ -79,6 +74,7 @@ class _FolderReader:
         self._decoder = decoder
         self._loss = loss
         self._files = files
+        self._topic_id = piece.topic_id or folder.topic_id(files)
         self._gaps = GapJudge(files, folder, decoder, loss, pause)
         self._reads_committed = options.isolation == READ_COMMITTED
         self._skips_corrupt = options.skip_corrupt
@@ -110,6 +106,8 @@ class _FolderReader:
                     return
                 continue
             try:
+                if self._is_of_another_topic():
+                    return
                 if self._reads_committed and not self._aborted.is_true_of(segment, file):
                     if not self._list():
                         return
@@ -125,21 +123,33 @@ class _FolderReader:
     # From segment to segment
 
     def _list(self) -> bool:
-        """What the folder holds now. False when it is gone, which is told."""
+        """What the folder holds now. False when it is gone, or another topic's, which is told."""
         self._misses += 1
         if self._misses > _TRIES:
             raise PipelineError(f"the files of {self._folder.path} change faster than they can be read")
         self._exhausted = None
         try:
-            if not self._reads_committed:
+            if self._reads_committed:
+                start, end = self._decoder.next_offset, self._piece.end
+                self._segments, self._aborted = aborted_in(self._files, self._folder.path, start, end)
+            else:
                 self._segments = list_segments(self._files, self._folder.path)
-                return True
-            start, end = self._decoder.next_offset, self._piece.end
-            self._segments, self._aborted = aborted_in(self._files, self._folder.path, start, end)
         except FileNotFoundError:
             self._lose_up_to(self._piece.end, f"folder {self._folder.path} is not there any more")
             return False
-        self._refuse_forgotten()
+        if self._is_of_another_topic():
+            return False
+        if self._reads_committed:
+            self._refuse_forgotten()
+        return True
+
+    def _is_of_another_topic(self) -> bool:
+        """Whether the folder has become that of a topic of the same name, which is told."""
+        found_id = self._folder.topic_id(self._files)
+        if found_id is None or self._topic_id in (None, found_id):
+            return False
+        why = f"the topic was deleted and made again: its id was {self._topic_id} and is {found_id}"
+        self._lose_up_to(self._piece.end, why)
         return True
 
     def _refuse_forgotten(self) -> None:
