@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 2 << 20  # larger ones leave the cache before they are decoded
 
+_ZEROS_BYTES: Final = 1 << 20
+
 
 class SegmentReader:
     """For all segments of a piece, one after the other: they share the buffer."""
@@ -71,7 +73,7 @@ class SegmentReader:
                 yield from decoder.decode(block, told)
                 taken = decoder.taken_bytes
             except UnframedError as fault:
-                behind = self._around(segment, file, position, block, fault)
+                behind = self._around(segment, file, position, fault)
                 if behind is None:
                     return
                 position, held = behind, 0
@@ -125,14 +127,12 @@ class SegmentReader:
         for start, end in gaps:
             self._gaps.judge(start, end)
 
-    def _around(
-        self, segment: Segment, file: File, position: int, block: memoryview, fault: UnframedError
-    ) -> int | None:
+    def _around(self, segment: Segment, file: File, position: int, fault: UnframedError) -> int | None:
         """The position of the next batch behind one that even its end is not known of; None for the next segment."""
         self._judge()
-        decoder, within = self._decoder, fault.position
-        place = next_indexed(self._files, segment, file, position + within, decoder.next_offset)
-        if place is None and not any(block[within : within + HEADER_BYTES]):
+        decoder, position = self._decoder, position + fault.position
+        place = next_indexed(self._files, segment, file, position, decoder.next_offset)
+        if place is None and _has_only_zeros(file, position):
             return None  # the file was made longer before it was filled: what is missing will be told as such
         if not self._skips_corrupt:
             raise fault
@@ -159,7 +159,16 @@ class SegmentReader:
             place = next_indexed(self._files, segment, file, position, decoder.next_offset)
             if place is None and segment.behind is None:
                 return None
-            return self._around(segment, file, position, block, fault)
+            return self._around(segment, file, position, fault)
+
+
+def _has_only_zeros(file: File, position: int) -> bool:
+    """From there to its end."""
+    while data := file.read_at(_ZEROS_BYTES, position):
+        if data.count(0) < len(data):
+            return False
+        position += len(data)
+    return True
 
 
 def _belongs(segment: Segment, batch: ShallowBatch) -> bool:
