@@ -34,10 +34,11 @@ class Coordinator(Protocol):
     now: int
     timeout: int
     written: list[tuple[str, Any]]
-    expired: set[str]
-    """Ids whose transactions have timed out."""
+    expired: set[tuple[str, Identity]]
+    """Transactions that have timed out."""
+    forgotten: set[str]
 
-    def take(self, name: str) -> Identity: ...
+    def take(self, name: str, timeout: int) -> Identity: ...
     def send(self, name: str, identity: Identity, number: int, what: Sequence[Any]) -> None: ...
     def end(self, name: str, identity: Identity, is_commit: bool) -> Identity: ...
     def look(self, name: str) -> Seen | None: ...
@@ -45,6 +46,8 @@ class Coordinator(Protocol):
     def prepared_ids(self) -> list[str]: ...
     def complete(self, name: str) -> None: ...
     def expire(self) -> None: ...
+    def forget(self, name: str) -> None: ...
+    def idle_ids(self) -> list[str]: ...
 
 
 EMPTY, ONGOING, PREPARED, COMPLETE = "empty", "ongoing", "prepared", "complete"
@@ -57,6 +60,7 @@ class Entry:
     state: str = EMPTY
     is_commit: bool = False
     began: int = 0
+    timeout: int = 0
     sent: dict[int, Sequence[Any]] = field(default_factory=dict)
 
     @property
@@ -67,15 +71,15 @@ class Entry:
 class CoordinatorByFacts:
     """No more than what was found by asking Kafka 4.3.1."""
 
-    def __init__(self, timeout: int) -> None:
+    def __init__(self) -> None:
         self.now = 0
-        self.timeout = timeout
         self.written: list[tuple[str, Any]] = []
-        self.expired: set[str] = set()
+        self.expired: set[tuple[str, Identity]] = set()
+        self.forgotten: set[str] = set()
         self._entries: dict[str, Entry] = {}
         self._next_id = FIRST_PRODUCER_ID
 
-    def take(self, name: str) -> Identity:
+    def take(self, name: str, timeout: int) -> Identity:
         entry = self._entries.get(name)
         if entry is None:
             self._next_id += 1
@@ -86,11 +90,13 @@ class CoordinatorByFacts:
             self._prepare(entry, is_commit=False)
             raise AgainError
         entry.epoch += 1
-        entry.state = EMPTY
+        entry.state, entry.timeout = EMPTY, timeout
         return entry.identity
 
     def send(self, name: str, identity: Identity, number: int, what: Sequence[Any]) -> None:
-        entry = self._entries[name]
+        entry = self._entries.get(name)
+        if entry is None or entry.producer_id != identity.producer_id:
+            raise error_of(INVALID_PRODUCER_ID_MAPPING)
         if entry.state == PREPARED:
             raise AgainError
         if entry.identity != identity:
@@ -129,7 +135,7 @@ class CoordinatorByFacts:
         if entry is None:
             return None
         is_open = entry.state == ONGOING
-        return Seen(entry.identity, is_open, entry.began if is_open else None, self.timeout)
+        return Seen(entry.identity, is_open, entry.began if is_open else None, entry.timeout)
 
     def open_ids(self) -> list[str]:
         return [name for name, entry in self._entries.items() if entry.state == ONGOING]
@@ -146,19 +152,26 @@ class CoordinatorByFacts:
 
     def expire(self) -> None:
         for name, entry in self._entries.items():
-            if entry.state == ONGOING and entry.began + self.timeout < self.now:
-                self.expired.add(name)
+            if entry.state == ONGOING and entry.began + entry.timeout < self.now:
+                self.expired.add((name, entry.identity))
                 self._prepare(entry, is_commit=False)
+
+    def idle_ids(self) -> list[str]:
+        return [name for name, entry in self._entries.items() if entry.state in (EMPTY, COMPLETE)]
+
+    def forget(self, name: str) -> None:
+        self.forgotten.add(name)
+        del self._entries[name]
 
 
 class CoordinatorOfBroker:
     """What the broker decides, without its log and its network."""
 
-    def __init__(self, timeout: int) -> None:
+    def __init__(self) -> None:
         self.now = 0
-        self.timeout = timeout
         self.written: list[tuple[str, Any]] = []
-        self.expired: set[str] = set()
+        self.expired: set[tuple[str, Identity]] = set()
+        self.forgotten: set[str] = set()
         self._transactions: dict[str, Transaction] = {}
         self._sent: dict[str, dict[int, Sequence[Any]]] = {}
         self._next_id = FIRST_PRODUCER_ID
@@ -167,8 +180,8 @@ class CoordinatorOfBroker:
         self._next_id += 1
         return self._next_id
 
-    def take(self, name: str) -> Identity:
-        wanted = Initialisation(name, self.timeout, None)
+    def take(self, name: str, timeout: int) -> Identity:
+        wanted = Initialisation(name, timeout, None)
         current = self._transactions.get(name)
         decided = self._decided(lambda new_id: decisions.initialise(current, wanted, self.now, new_id))
         if decided is Need.ABORT:
@@ -192,11 +205,11 @@ class CoordinatorOfBroker:
         )
 
     def send(self, name: str, identity: Identity, number: int, what: Sequence[Any]) -> None:
-        current = self._transactions[name]
+        current = self._transactions.get(name)
         decided = self._decided(
             lambda _: decisions.add_partitions(current, ProducerKey(*identity), SOMEWHERE, self.now, VERSION_WITH_BUMPS)
         )
-        if current.state is not TransactionState.ONGOING:
+        if current is None or current.state is not TransactionState.ONGOING:
             self._sent[name] = {}
         self._transactions[name] = decided
         sent = self._sent[name]
@@ -219,7 +232,7 @@ class CoordinatorOfBroker:
             return None
         is_open = current.state is TransactionState.ONGOING
         identity = Identity(current.producer_id, current.epoch)
-        return Seen(identity, is_open, current.start_ms if is_open else None, self.timeout)
+        return Seen(identity, is_open, current.start_ms if is_open else None, current.timeout_ms)
 
     def open_ids(self) -> list[str]:
         return [name for name, each in self._transactions.items() if each.state is TransactionState.ONGOING]
@@ -237,5 +250,13 @@ class CoordinatorOfBroker:
     def expire(self) -> None:
         for each in list(self._transactions.values()):
             if each.has_timed_out(self.now):
-                self.expired.add(each.transactional_id)
+                self.expired.add((each.transactional_id, Identity(each.producer_id, each.epoch)))
                 self._abort(each)
+
+    def idle_ids(self) -> list[str]:
+        busy = {*self.open_ids(), *self.prepared_ids()}
+        return [name for name in self._transactions if name not in busy]
+
+    def forget(self, name: str) -> None:
+        self.forgotten.add(name)
+        del self._transactions[name]

@@ -1,11 +1,14 @@
 """Spark drivers and tasks that write through the exactly-once sink, one effect at a time, in a storm.
 
 Any of them may be killed or stopped between any two effects; an effect may be carried out although nobody waits for its
-answer any more, late, or twice. Drivers are started while others run; tasks fail, are doubled and outlive their driver.
+answer any more, late, or twice, also while who asked for it lives and has asked again, or given up. Drivers are started
+while others run, of several queries in turn; tasks fail, are doubled and outlive their driver; ids are forgotten.
 What is under test are the very generators that Spark's driver and tasks run (`tailrace.spark.sink.exactly_once`).
 
 nothing twice, nothing lost     what is read committed in the end is what was put in, except what a driver that
-                                refused to go on has named as lost, which must have timed out
+                                refused to go on has named as lost, which must have timed out and is not there, or
+                                as not known any more, which the cluster must have forgotten
+nothing late                    what is decided is open at that moment
 one writer                      no two tasks write under one identity
 """
 
@@ -14,25 +17,35 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from exactly_once_kafka import AgainError, Coordinator, CoordinatorByFacts
+from exactly_once_weather import CALM, Weather
 
+from tailrace.client.errors import NoAnswerError
+from tailrace.client.outgoing import Identity
+from tailrace.client.transaction_end import AnswerLostError
 from tailrace.model.errors import TailraceError
 from tailrace.spark.sink.exactly_once import driver as driver_steps
 from tailrace.spark.sink.exactly_once import task as task_steps
-from tailrace.spark.sink.exactly_once.decision import Decision, Epoch, Grant
+from tailrace.spark.sink.exactly_once.decision import DECIDED, PARTIAL, Decision, Epoch, Grant
 from tailrace.spark.sink.exactly_once.driver import PartialEpochError, Plan
 from tailrace.spark.sink.exactly_once.effects import End, ListOpen, Look, ReadLast, Take, Write
 from tailrace.spark.sink.exactly_once.names import driver_id
 
 SINK: Final = "sink"
-QUERY: Final = "query"
-BATCHES: Final = 5
+BATCHES: Final = 6
 MOST_PARTITIONS: Final = 4
-MARGIN: Final = 40
-CALM_STEPS: Final = 20_000
+MARGIN: Final = 20
+DECISION_PART: Final = 4
+LATEST_OUTAGE: Final = 10
+LONGEST_OUTAGE: Final = 300
+CALM_STEPS: Final = 10_000
+
+
+class NoEndError(AssertionError):
+    """No driver brings it to an end, however long it is calm."""
 
 
 @dataclass(frozen=True)
@@ -56,40 +69,8 @@ class Protocol:
     abort: Callable[..., Any] = driver_steps.abort
     acquire: Callable[..., Any] = task_steps.acquire
     is_done: Callable[[Plan, Epoch], bool] = Plan.is_done
-
-
-@dataclass
-class Weather:
-    """How often what happens, of a thousand steps."""
-
-    kills: int = 6
-    second_drivers: int = 3
-    task_kills: int = 10
-    twins: int = 12
-    pauses: int = 12
-    longest_pause: int = 300
-    lost_answers: int = 30
-    late_effects: int = 500
-    dies_with_its_driver: int = 500
-    hasty_aborts: int = 100
-    """Of a thousand commits: Spark aborts the batch while it is still being committed."""
-    timeout: int = 3000
-    returns: int = 100
-    """How soon there is a driver when there is none."""
-
-    @classmethod
-    def of(cls, dice: random.Random) -> Weather:
-        weather = cls()
-        weather.kills = dice.choice((2, 6, 15))
-        weather.second_drivers = dice.choice((0, 3, 12, 30))
-        weather.pauses = dice.choice((12, 50))
-        weather.longest_pause = dice.choice((30, 100, 300, 1500))
-        weather.timeout = dice.choice((120, 200, 3000, 100_000))
-        weather.returns = dice.choice((6, 100, 100))
-        return weather
-
-
-CALM: Final = Weather(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    weather: dict[str, int] = field(default_factory=dict)
+    """In which a fault shows."""
 
 
 @dataclass(eq=False)
@@ -104,6 +85,7 @@ class Actor:
 @dataclass(eq=False)
 class Driver:
     number: int
+    query: str
     accepts: int | None
     partitions: int
     messages: dict[int, Grant | None] = field(default_factory=dict)
@@ -116,25 +98,31 @@ class ExactlyOnceStorm:
     def __init__(
         self,
         seed: int,
-        make: Callable[[int], Coordinator] = CoordinatorByFacts,
+        make: Callable[[], Coordinator] = CoordinatorByFacts,
         protocol: Protocol | None = None,
         weather: Weather | None = None,
         batches: int = BATCHES,
     ) -> None:
         self.dice = random.Random(seed)
-        self.weather = Weather.of(self.dice) if weather is None else weather
-        self.kafka = make(self.weather.timeout)
         self.protocol = Protocol() if protocol is None else protocol
-        self.rows = {batch: [f"{batch}:{row}" for row in range(self.dice.randint(0, 6))] for batch in range(batches)}
-        self.checkpoint: set[int] = set()
+        self.weather = replace(Weather.of(self.dice), **self.protocol.weather) if weather is None else weather
+        self.kafka = make()
+        self.timeout = self.weather.timeout
+        self.rows = {
+            Epoch(query, batch): [f"{query}:{batch}:{row}" for row in range(self.dice.randint(0, 6))]
+            for query in "abc"[: self.weather.queries]
+            for batch in range(batches // self.weather.queries)
+        }
+        self.checkpoint: set[Epoch] = set()
         self.story: list[str] = []
-        self.refused: set[str] = set()
         self.accepts: int | None = None
         self.events: Counter[str] = Counter()
         self._actors: list[Actor] = []
         self._late: list[Any] = []
         self._drivers: list[Driver] = []
         self._sent: dict[tuple[str, Any], set[str]] = {}
+        self._undecided: dict[Identity, Decision] = {}
+        self._outage = (0, 0)
         self._nonces = 0
 
     # Running
@@ -153,26 +141,40 @@ class ExactlyOnceStorm:
             actor.paused_until = 0
         for _ in range(CALM_STEPS):
             if not any(each.is_alive for each in self._drivers):
-                if len(self.checkpoint) == len(self.rows):
+                if not self._unfinished():
                     break
                 self._start()
             self.step()
         else:
-            raise AssertionError("there is no end")
+            raise NoEndError("there is no end")
         while self._actors or self._late or self.kafka.prepared_ids():
             self.step()
 
     def check(self) -> None:
         found = Counter(what for name, what in self.kafka.written if name != driver_id(SINK))
         wanted = Counter(row for rows in self.rows.values() for row in rows)
-        lost = {row for (name, _), rows in self._sent.items() if name in self.refused for row in rows}
+        partial = [what for name, what in self.kafka.written if name == driver_id(SINK) and what.state == PARTIAL]
+        lost = {(each.id, each.identity) for what in partial for each in what.transactions if each.id in what.lost}
+        unknown = {
+            (each.id, each.identity) for what in partial for each in what.transactions if each.id in what.unknown
+        }
         twice = found - wanted
         missing = wanted - found
         assert not twice, f"there twice: {sorted(twice)}"
-        unexplained = sorted(set(missing) - lost)
+        unexplained = sorted(set(missing) - self._rows_of(lost | unknown))
         assert not unexplained, f"lost without a word: {unexplained}"
-        aborted = sorted(self.refused - self.kafka.expired)
+        aborted = sorted(lost - self.kafka.expired)
         assert not aborted, f"decided, and aborted before their time: {aborted}"
+        there = sorted(self._rows_of(lost) & found.keys())
+        assert not there, f"told as lost, and there: {there}"
+        remembered = sorted(name for name, _ in unknown if name not in self.kafka.forgotten)
+        assert not remembered, f"told as not known: {remembered}"
+
+    def _rows_of(self, transactions: set[tuple[str, Identity]]) -> set[str]:
+        return {row for each in transactions for row in self._sent.get(each, ())}
+
+    def _unfinished(self) -> list[str]:
+        return sorted({epoch.query_id for epoch in self.rows.keys() - self.checkpoint})
 
     def step(self) -> None:
         kafka = self.kafka
@@ -195,7 +197,18 @@ class ExactlyOnceStorm:
     def _weather(self) -> None:
         weather, dice = self.weather, self.dice
         alive = [each for each in self._drivers if each.is_alive]
-        if not alive and (len(self.checkpoint) < len(self.rows)):
+        idle = self.kafka.idle_ids()
+        if idle and self._happens(weather.forgets):
+            name = dice.choice(idle)
+            self.story.append(f"{self.kafka.now}: {name} is forgotten")
+            self.events["id forgotten"] += 1
+            self.kafka.forget(name)
+        begins, ends = self._outage
+        if begins <= self.kafka.now < ends:
+            for driver in alive:
+                self._kill(driver)
+            alive = []
+        elif not alive and self._unfinished():
             if self._happens(weather.returns):
                 self._start()
         elif alive and self._happens(weather.kills):
@@ -219,16 +232,16 @@ class ExactlyOnceStorm:
     # Drivers and tasks
 
     def _start(self) -> None:
-        driver = Driver(len(self._drivers), self.accepts, self.dice.randint(1, MOST_PARTITIONS))
+        query = self.dice.choice(self._unfinished() or ["a"])
+        driver = Driver(len(self._drivers), query, self.accepts, self.dice.randint(1, MOST_PARTITIONS))
         self._drivers.append(driver)
-        self.story.append(f"{self.kafka.now}: driver {driver.number} starts, {driver.partitions} partitions")
+        self.story.append(f"{self.kafka.now}: driver {driver.number} of {query}: {driver.partitions} partitions")
 
         def done(_: Any, error: Exception | None) -> None:
             if error is not None:
                 self.story.append(f"{self.kafka.now}: driver {driver.number} fails: {error}")
                 self.events[type(error).__name__] += 1
             if isinstance(error, PartialEpochError):
-                self.refused.update(error.decision.lost)
                 self.accepts = error.decision.epoch.batch_id
             driver.is_alive = False
 
@@ -250,10 +263,9 @@ class ExactlyOnceStorm:
             self._late.append(actor.effect)
 
     def _life(self, driver: Driver) -> Generator[Any, Any, None]:
-        batch = len(self.checkpoint)
-        while batch < len(self.rows):
+        batch = sum(each.query_id == driver.query for each in self.checkpoint)
+        while (epoch := Epoch(driver.query, batch)) in self.rows:
             planned: Plan = yield from self.protocol.plan(SINK, driver.accepts)
-            epoch = Epoch(QUERY, batch)
             self._launch_all(driver, planned, epoch)
             while len(driver.messages) < driver.partitions:
                 yield Turn()
@@ -267,14 +279,14 @@ class ExactlyOnceStorm:
                 yield from self.protocol.abort(planned, grants)
                 raise
             yield Turn()
-            if batch in self.checkpoint and self.dice.random() < 0.5:
+            if epoch in self.checkpoint and self.dice.random() < 0.5:
                 raise TailraceError("the checkpoint has this batch already")
-            self.checkpoint.add(batch)
+            self.checkpoint.add(epoch)
             batch += 1
 
     def _launch_all(self, driver: Driver, planned: Plan, epoch: Epoch) -> None:
         parts: dict[int, list[str]] = {number: [] for number in range(driver.partitions)}
-        for row in self.rows[epoch.batch_id]:
+        for row in self.rows[epoch]:
             parts[self.dice.randrange(driver.partitions)].append(row)
         driver.messages, driver.tasks = {}, []
         messages = driver.messages
@@ -303,13 +315,16 @@ class ExactlyOnceStorm:
         yield Turn()
         if not rows or self.protocol.is_done(planned, epoch):
             return None
-        self._nonces += 1
-        grant: Grant = yield from self.protocol.acquire(planned, partition, self._nonces.to_bytes(8, "big"))
+        grant: Grant = yield from self.protocol.acquire(planned, partition, self._nonce)
         half = len(rows) // 2
         for number, some in enumerate((rows[:half], rows[half:])):
             if some:
                 yield Send(grant, number, some)
         return grant
+
+    def _nonce(self) -> bytes:
+        self._nonces += 1
+        return self._nonces.to_bytes(8, "big")
 
     # Effects
 
@@ -318,6 +333,8 @@ class ExactlyOnceStorm:
         self._resume(actor, lambda: actor.steps.send(None))
 
     def _advance(self, actor: Actor) -> None:
+        if not isinstance(actor.effect, Turn) and self._goes_astray(actor):
+            return
         try:
             answer = self._carry_out(actor.effect)
         except AgainError:
@@ -330,12 +347,42 @@ class ExactlyOnceStorm:
         self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} gives {answer}")
         if not isinstance(actor.effect, Turn) and self._happens(self.weather.lost_answers):
             self.events["lost answer"] += 1
-            return  # it asks again
+            self._ask_again(actor)
+            return
         self._resume(actor, lambda: actor.steps.send(answer))
+
+    def _goes_astray(self, actor: Actor) -> bool:
+        if self._happens(self.weather.late_requests):
+            self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is on its way, and asked again")
+            self.events["late request"] += 1
+            self._late.append(actor.effect)
+            self._ask_again(actor)
+            return True
+        if self._happens(self.weather.unanswered):
+            how = self.dice.choice(("done", "late", "never"))
+            self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is not answered ({how})")
+            self.events[f"unanswered, {how}"] += 1
+            if how == "done":
+                self._carry_out_unheard(actor.effect)
+            elif how == "late":
+                self._late.append(actor.effect)
+            is_once = isinstance(actor.effect, Take) and actor.effect.is_once
+            error = AnswerLostError("lost") if is_once else NoAnswerError("not answered")
+            self._resume(actor, lambda: actor.steps.throw(error))
+            return True
+        return False
+
+    def _ask_again(self, actor: Actor) -> None:
+        """The same, unless it must not."""
+        if isinstance(actor.effect, Take) and actor.effect.is_once:
+            self._resume(actor, lambda: actor.steps.throw(AnswerLostError("lost")))
 
     def _resume(self, actor: Actor, resume: Callable[[], Any]) -> None:
         try:
             actor.effect = resume()
+            match actor.effect:
+                case End(name, _, True) if name == driver_id(SINK) and self._happens(self.weather.hesitations):
+                    actor.paused_until = self.kafka.now + self.dice.randint(1, self.timeout // DECISION_PART)
         except StopIteration as end:
             self._actors.remove(actor)
             actor.done(end.value, None)
@@ -359,13 +406,15 @@ class ExactlyOnceStorm:
         if isinstance(effect, Turn):
             return None
         if isinstance(effect, Take):
-            return kafka.take(effect.id)
+            return kafka.take(effect.id, self.timeout // (DECISION_PART if effect.id == driver_id(SINK) else 1))
         if isinstance(effect, ReadLast):
             return self._last()
         if isinstance(effect, Write):
-            return kafka.send(driver_id(SINK), effect.driver, 0, (effect.decision,))
+            kafka.send(driver_id(SINK), effect.driver, 0, (effect.decision,))
+            self._undecided[effect.driver] = effect.decision
+            return None
         if isinstance(effect, End):
-            return kafka.end(effect.id, effect.identity, effect.is_commit)
+            return self._end(effect)
         if isinstance(effect, Look):
             seen = {name: kafka.look(name) for name in effect.ids}
             return {name: each for name, each in seen.items() if each is not None}
@@ -375,3 +424,19 @@ class ExactlyOnceStorm:
             self._sent.setdefault((effect.grant.id, effect.grant.identity), set()).update(effect.rows)
             return kafka.send(effect.grant.id, effect.grant.identity, effect.number, effect.rows)
         raise AssertionError(effect)
+
+    def _end(self, end: End) -> Identity:
+        before = self.kafka.look(end.id)
+        answer = self.kafka.end(end.id, end.identity, end.is_commit)
+        is_new = before is not None and before.is_open and before.identity == end.identity
+        if end.id == driver_id(SINK) and end.is_commit and is_new:
+            decision = self._undecided[end.identity]
+            if decision.state == DECIDED:
+                for each in decision.transactions:
+                    seen = self.kafka.look(each.id)
+                    is_open = seen is not None and seen.is_open and seen.identity == each.identity
+                    assert is_open, f"decided when it was over: {each}, which is {seen}"
+                if self.timeout <= LONGEST_OUTAGE and self._happens(self.weather.outages):
+                    begins = self.kafka.now + self.dice.randint(1, LATEST_OUTAGE)
+                    self._outage = (begins, begins + self.timeout)
+        return answer

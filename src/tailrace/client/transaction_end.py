@@ -15,7 +15,14 @@ from typing import Final, NamedTuple
 from tailrace.client.cluster import Cluster
 from tailrace.client.config_admin import ConfigAdmin, Resource
 from tailrace.client.coordinators import TRANSACTION, Coordinators
-from tailrace.client.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND, ClientError, refusal
+from tailrace.client.errors import (
+    NONE,
+    TRANSACTIONAL_ID_NOT_FOUND,
+    ClientError,
+    ConnectionLostError,
+    NoAnswerError,
+    refusal,
+)
 from tailrace.client.outgoing import Identity
 from tailrace.client.transaction import FEATURE, V2
 from tailrace.client.transaction_admin import LONGEST_TRANSACTION_MS, TransactionAdmin
@@ -25,6 +32,14 @@ from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, I
 
 ONGOING: Final = "Ongoing"
 MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
+SCAN_INTERVAL: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+USUAL_SCAN_MS: Final = 10_000
+
+
+class AnswerLostError(ClientError):
+    """Whether the request was carried out, or still will be, is not known."""
+
+    hint = "it is not asked again: the first request may come later than the second"
 
 
 class OpenTransaction(NamedTuple):
@@ -52,21 +67,34 @@ class TransactionEnds:
 
     def longest_timeout_ms(self) -> int:
         """What every broker allows."""
+        return min(self._settings(MAX_TIMEOUT), default=LONGEST_TRANSACTION_MS)
+
+    def scan_interval_ms(self) -> int:
+        """A transaction may live so much longer than its timeout."""
+        return max(self._settings(SCAN_INTERVAL), default=USUAL_SCAN_MS)
+
+    def _settings(self, name: str) -> list[int]:
+        """Of every broker that tells."""
         self._cluster.retry("asking which brokers there are", lambda: self._cluster.refresh(()))
-        found = [
+        return [
             int(entry.value)
             for node_id in self._cluster.brokers
-            for entry in ConfigAdmin(self._cluster).describe(Resource.broker(node_id), [MAX_TIMEOUT])
+            for entry in ConfigAdmin(self._cluster).describe(Resource.broker(node_id), [name])
             if entry.value is not None and entry.value.isdecimal()
         ]
-        return min(found, default=LONGEST_TRANSACTION_MS)
 
-    def take(self, transactional_id: str, timeout_ms: int) -> Identity:
-        """An identity that nobody had before. Aborts what is open under the id, and fences who has it."""
+    def take(self, transactional_id: str, timeout_ms: int, *, is_once: bool = False) -> Identity:
+        """An identity that nobody had before. Aborts what is open under the id, and fences who has it: also when the
+        request comes late, after its sender has asked again. `is_once`: AnswerLostError instead of asking again."""
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
         def ask(node_id: int) -> Identity:
-            response: InitProducerIdResponse = self._cluster.call(request, node_id=node_id)
+            try:
+                response: InitProducerIdResponse = self._cluster.call(request, node_id=node_id)
+            except (ConnectionLostError, NoAnswerError) as error:
+                if is_once:
+                    raise AnswerLostError(f"taking {transactional_id} was not answered: {error}") from error
+                raise
             if response.error_code != NONE:
                 raise refusal(response.error_code, f"asking for the producer id of {transactional_id}")
             return Identity(response.producer_id, response.producer_epoch)

@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import re
-import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from exactly_once_sink import Sink
 from kafka_victim import KafkaVictim
 
 import tailrace
 from tailrace.client.cluster import Cluster
-from tailrace.client.consumer import Consumer
-from tailrace.client.errors import ClientError, class_of
-from tailrace.client.offsets import READ_COMMITTED
+from tailrace.client.errors import ClientError, NoAnswerError, class_of, error_of
 from tailrace.client.outgoing import Identity
 from tailrace.client.transaction_end import TransactionEnds
 from tailrace.client.transactional_producer import TransactionalProducer
 from tailrace.spark.errors import PipelineError
-from tailrace.spark.sink.exactly_once.decision import DECIDED, ENDED, PARTIAL, Decision, Epoch, Grant, merged
+from tailrace.spark.sink.exactly_once.decision import (
+    DECIDED,
+    ENDED,
+    MOST_QUERIES,
+    PARTIAL,
+    WRITES,
+    Decision,
+    Epoch,
+    Grant,
+    merged,
+)
 from tailrace.spark.sink.exactly_once.driver import (
     LateEpochError,
     PartialEpochError,
-    Plan,
     TakenOverError,
     abort,
     commit,
-    plan,
 )
-from tailrace.spark.sink.exactly_once.effects import End
+from tailrace.spark.sink.exactly_once.effects import INVALID_PRODUCER_ID_MAPPING, End, ReadLast
 from tailrace.spark.sink.exactly_once.ledger import FIRST_WINDOW
-from tailrace.spark.sink.exactly_once.names import driver_id, partition_of, pattern_of_tasks, task_id
-from tailrace.spark.sink.exactly_once.task import acquire
-from tailrace.spark.sink.exactly_once.transactions import SinkCluster
+from tailrace.spark.sink.exactly_once.names import batch_sink, driver_id, partition_of, pattern_of_tasks, task_id
 
 NOT_OPEN = class_of(48)
 FENCED = class_of(90)
@@ -51,63 +55,6 @@ def running(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
     else:
         with tailrace.Broker(settings) as broker:
             yield broker.bootstrap_servers
-
-
-class Sink:
-    """A sink and a topic of its own."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.id = f"sink-{uuid.uuid4().hex[:8]}"
-        self.topic = f"out-{self.id}"
-
-    def open(self) -> SinkCluster:
-        return SinkCluster(Cluster(self.address), self.id)
-
-    def plan(self, accepted: int | None = None) -> Plan:
-        with self.open() as sink:
-            return sink.run(plan(self.id, accepted))
-
-    def write(self, planned: Plan, partition: int, *values: bytes) -> Grant:
-        with self.open() as sink:
-            grant = sink.run(acquire(planned, partition, os.urandom(8)))
-            producer = TransactionalProducer(sink.cluster, grant.id, transaction_timeout_ms=sink.timeout_ms)
-            producer.adopt(grant.identity)
-            producer.begin()
-            for value in values:
-                producer.send(self.topic, value)
-            assert producer.hand_over() == grant.identity
-            return grant
-
-    def commit(self, planned: Plan, batch: int, *grants: Grant, query: str = "q", margin_ms: int = 1000) -> None:
-        with self.open() as sink:
-            sink.run(commit(planned, Epoch(query, batch), grants, margin_ms))
-
-    def commit_until(self, planned: Plan, batch: int, grants: list[Grant], last: End) -> None:
-        """Cut off before this."""
-        steps = commit(planned, Epoch("q", batch), grants, 1000)
-        with self.open() as sink:
-            effect = next(steps)
-            while effect != last:
-                effect = steps.send(sink.carry_out(effect))
-        steps.close()
-
-    def ends(self, cluster: Cluster) -> TransactionEnds:
-        return TransactionEnds(cluster)
-
-    def read(self) -> list[bytes]:
-        """What is committed, up to the very end: nothing may be open."""
-        values: list[bytes] = []
-        with Cluster(self.address) as cluster, Consumer(cluster, isolation=READ_COMMITTED) as consumer:
-            consumer.assign_topic(self.topic)
-            with Consumer(cluster) as eager:
-                eager.assign_topic(self.topic)
-                ends = eager.ends()
-            deadline = cluster.deadline(20)
-            while any(at < ends[each] for each, at in consumer.positions.items()):
-                deadline.check("reading what is committed")
-                values += [bytes(record.value or b"") for run in consumer.poll(0.2) for record in run.records()]
-        return sorted(values)
 
 
 @pytest.fixture
@@ -195,8 +142,10 @@ def test_giving_up_leaves_what_is_decided(sink: Sink) -> None:
 def test_too_little_time_is_left(sink: Sink) -> None:
     planned = sink.plan()
     grants = [sink.write(planned, partition, b"late") for partition in range(2)]
-    with pytest.raises(LateEpochError, match=r"has only \d+ ms left of 120000"):
-        sink.commit(planned, 3, *grants, margin_ms=121_000)
+    with pytest.raises(
+        LateEpochError, match=r"has only \d+ ms left of 120000, and 121000 ms are needed to decide and end 2"
+    ):
+        sink.commit(planned, 3, *grants, margin_ms=106_000)
     assert sink.read() == []
     planned = sink.plan()
     assert planned.decided is None
@@ -220,6 +169,96 @@ def test_a_part_that_is_lost_is_told_until_it_is_accepted(sink: Sink) -> None:
     assert sink.plan(accepted=5).decided == Epoch("q", 5)
     assert sink.plan().decided == Epoch("q", 5)
     assert sink.read() == [b"0"]
+
+
+def test_two_queries_in_turn(sink: Sink) -> None:
+    """The first was killed behind its decision, before Spark noted that the batch is done."""
+    for query in ("first", "second"):
+        planned = sink.plan()
+        sink.commit(planned, 0, sink.write(planned, 0, query.encode()), query=query)
+    planned = sink.plan()
+    assert planned.is_done(Epoch("first", 0))
+    assert planned.is_done(Epoch("second", 0))
+    with pytest.raises(PipelineError, match="tasks have written batch 0 of query first"):
+        sink.commit(planned, 0, sink.write(planned, 0, b"again"), query="first")
+    sink.plan()
+    assert sink.read() == [b"first", b"second"]
+
+
+def test_killed_tasks_of_a_failed_batch_leave_nothing_open(sink: Sink) -> None:
+    planned = sink.plan()
+    told = sink.write(planned, 0, b"told")
+    sink.write(planned, 1, b"killed before it told")
+    with sink.open() as cluster:
+        cluster.run(abort(planned, [told]))
+        assert sink.ends(cluster.cluster).open_ids(pattern_of_tasks(sink.id)) == []
+    assert sink.read() == []
+
+
+def test_planning_aborts_what_a_dead_driver_left(sink: Sink) -> None:
+    sink.write(sink.plan(), 0, b"left")
+    sink.plan()
+    with Cluster(sink.address) as cluster:
+        assert sink.ends(cluster).open_ids(pattern_of_tasks(sink.id)) == []
+
+
+def test_sweeping_that_fails_behind_a_committed_batch_only_warns(
+    sink: Sink, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(ends: TransactionEnds, pattern: str) -> list[str]:
+        raise NoAnswerError("broker 2 is away")
+
+    planned = sink.plan()
+    grant = sink.write(planned, 0, b"x")
+    monkeypatch.setattr(TransactionEnds, "open_ids", away)
+    sink.commit(planned, 0, grant)
+    assert sink.plan().decided == Epoch("q", 0)
+    assert "not aborted yet: broker 2 is away" in caplog.text
+    assert sink.read() == [b"x"]
+
+
+def test_ids_that_have_expired_are_not_told_as_lost(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are committed, and nobody could write that they are for a week."""
+    planned = sink.plan()
+    grants = [sink.write(planned, partition, b"%d" % partition) for partition in range(2)]
+    sink.commit_until(planned, 0, grants, End(grants[1].id, grants[1].identity, is_commit=True))
+
+    def forgetful(ends: TransactionEnds, name: str, identity: Identity, *, is_commit: bool) -> Identity:
+        if name == grants[1].id:
+            raise error_of(INVALID_PRODUCER_ID_MAPPING)
+        return real(ends, name, identity, is_commit=is_commit)
+
+    real = TransactionEnds.end
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionEnds, "end", forgetful)
+        with pytest.raises(PartialEpochError) as told:
+            sink.plan()
+    assert f"Committed: {grants[0].id}. Lost: nothing. Committed or lost, which" in str(told.value)
+    assert f"have expired: {grants[1].id}." in str(told.value)
+    assert sink.plan(accepted=0).decided == Epoch("q", 0)
+
+
+def test_an_heir_that_has_expired_is_left(sink: Sink) -> None:
+    planned = sink.plan()
+    sink.commit(planned, 0, sink.write(planned, 0, b"x"))
+    planned = sink.plan()
+    (heir,) = planned.heirs
+    stranger = heir._replace(identity=heir.identity._replace(producer_id=heir.identity.producer_id + 1000))
+    grant = sink.write(replace(planned, heirs=(stranger,)), 0, b"y")
+    assert grant.id != heir.id
+    sink.commit(planned, 1, grant)
+    assert sink.read() == [b"x", b"y"]
+
+
+def test_a_sink_of_one_write_leaves_no_record(sink: Sink) -> None:
+    planned = sink.plan()
+    grant = sink.write(planned, 0, b"x")
+    with sink.open() as cluster:
+        cluster.run(commit(planned, Epoch(WRITES, 0), [grant], 1000, is_only=True))
+        assert cluster.carry_out(ReadLast()) is None
+    following = sink.plan()
+    assert (following.decided, following.heirs) == (None, ())
+    assert sink.read() == [b"x"]
 
 
 def test_an_epoch_without_rows_is_not_decided(sink: Sink) -> None:
@@ -284,7 +323,8 @@ class TestDecision:
 
     @pytest.mark.parametrize("state", [DECIDED, ENDED, PARTIAL])
     def test_there_and_back(self, state: str) -> None:
-        decision = Decision(Epoch("q", 4), state, (self.GRANT,), (self.GRANT,), ("a-3-00ff",))
+        others = (Epoch("p", 3), Epoch("o", 9))
+        decision = Decision(Epoch("q", 4), state, (self.GRANT,), (self.GRANT,), ("a-3-00ff",), ("b",), others)
         assert Decision.from_json(decision.to_json()) == decision
 
     @pytest.mark.parametrize(
@@ -299,9 +339,27 @@ class TestDecision:
         with pytest.raises(PipelineError, match="a newer Tailrace"):
             Decision.from_json(b'{"version":2}')
 
+    def test_the_last_batches_of_other_queries_are_kept(self) -> None:
+        last = Decision(Epoch("a", 0), ENDED)
+        for number in range(2 * MOST_QUERIES):
+            epoch = Epoch(f"q{number}", number)
+            last = Decision(epoch, ENDED, others=last.before(epoch))
+        assert last.others == tuple(Epoch(f"q{each}", each) for each in range(MOST_QUERIES - 1, 2 * MOST_QUERIES - 1))
+        again = Epoch(f"q{MOST_QUERIES}", 1000)
+        assert again.query_id not in {each.query_id for each in last.before(again)}
+        assert last.before(again)[-1] == last.epoch
+
     def test_one_heir_of_a_partition(self) -> None:
         newer, other = self.GRANT._replace(id="a-3-11"), self.GRANT._replace(id="a-1-22")
         assert merged([self.GRANT, other], [newer]) == (other, newer)
+
+
+def test_batches_have_nothing_in_common_with_streams() -> None:
+    for name in (batch_sink("a", "w"), batch_sink(None, "a")):
+        assert name != "a"
+        assert not re.fullmatch(pattern_of_tasks("a"), task_id(name, 1, bytes(8)))
+        assert not re.fullmatch("[a-zA-Z0-9._-]+", name), "it could be a sinkId"
+    assert batch_sink("a", "one") == batch_sink("a", "two")
 
 
 @pytest.mark.parametrize("other", ["a-1", "a-1-2", "a.", "ab", "a-1-0123456789abcdef", "b-a", "a-driver"])

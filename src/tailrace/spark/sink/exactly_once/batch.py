@@ -1,11 +1,13 @@
 """The sink of a batch query with `transactional=true`: all rows become visible, or none.
 
-The protocol is that of streams, with one epoch for each write. If the driver dies before the decision nothing of it is
-ever seen, and readers wait for the open transactions until they time out, or the next write under the same `sinkId`.
-If it dies after the decision and before all transactions are committed, a part can be read. The next write under the
-same `sinkId` commits the rest before it begins, as long as transactions live (the broker's transaction.max.timeout.ms),
-and refuses to begin after that. Without a `sinkId` nobody looks for the decision: what is not committed then is lost,
-and that is the window that is left.
+The protocol is that of streams, with one epoch for each write; they are numbered. Batch writes and streams under one
+`sinkId` have nothing to do with each other. If the driver dies before the decision nothing of it is ever seen, and
+readers wait for the open transactions until they time out, or the next write under the same `sinkId`. If it dies after
+the decision and before all transactions are committed, a part can be read. The next write under the same `sinkId`
+commits the rest before it begins, as long as transactions live (the broker's transaction.max.timeout.ms), and refuses
+to begin after that, until `acceptPartialEpoch` has the number of the write that is given up. Without a `sinkId` nobody
+looks for the decision, and it is deleted when all is committed: what is not committed then is lost, and that is the
+window that is left.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from tailrace.spark.options.sink import SinkOptions
-from tailrace.spark.sink.exactly_once.decision import Epoch
+from tailrace.spark.sink.exactly_once.decision import WRITES, Epoch
 from tailrace.spark.sink.exactly_once.driver import Plan, abort, commit, plan
+from tailrace.spark.sink.exactly_once.names import batch_sink
 from tailrace.spark.sink.exactly_once.stream_writer import whole
 from tailrace.spark.sink.exactly_once.transactions import SinkCluster
 from tailrace.spark.sink.exactly_once.writing import TaskWritten, write_in_transaction
@@ -34,8 +37,7 @@ class TransactionalBatchSink(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_schema(schema, options.topic)
         self._options = options
-        self._write_id = uuid.uuid4().hex
-        self._sink_id = options.sink_id or f"tailrace-batch-{self._write_id}"
+        self._sink_id = batch_sink(options.sink_id, uuid.uuid4().hex)
         self._planned: Plan | None = None
         self._timeout_ms = 0
 
@@ -58,11 +60,14 @@ class TransactionalBatchSink(DataSourceArrowWriter):
         if not told:
             return
         planned, grants = whole(told, len(messages))
+        epoch = Epoch(WRITES, planned.decided.batch_id + 1 if planned.decided else 0)
+        is_only = self._options.sink_id is None
         with told_whole(), self._open() as sink:
-            sink.run(commit(planned, Epoch(self._write_id, 0), grants, sink.margin_ms))
+            sink.run(commit(planned, epoch, grants, sink.margin_ms(len(grants)), is_only=is_only))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._planned is None:
+            return
         told = [each for each in messages if isinstance(each, TaskWritten)]
-        if told:
-            with told_whole(), self._open() as sink:
-                sink.run(abort(told[0].planned, [each.grant for each in told if each.grant is not None]))
+        with told_whole(), self._open() as sink:
+            sink.run(abort(self._planned, [each.grant for each in told if each.grant is not None]))

@@ -2,14 +2,16 @@
 
     state    decided   these transactions commit, and nothing else happens before they have
              ended     they have
-             partial   some were lost: their time ran out after the decision, and nobody committed them before
+             partial   some were lost: their time ran out after the decision, and nobody committed them before; or
+                       it is not known any more whether, since the cluster has forgotten their ids
 
     {"version": 1, "state": "decided", "query": "…", "batch": 7,
      "transactions": [[id, producer id, epoch, claim's producer id, claim's epoch], …],
-     "heirs": […], "lost": [id, …]}
+     "heirs": […], "lost": [id, …], "unknown": [id, …], "others": {"query": batch, …}}
 
 `heirs` are identities that nobody has used yet, in the same form: the next epoch of transactions that have ended. At
-most one of a partition.
+most one of a partition. `others` are the last batches of queries that have written under this sink before, the latest
+last: one that comes back may run its last batch again. At most MOST_QUERIES are kept.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ VERSION: Final = 1
 DECIDED: Final = "decided"
 ENDED: Final = "ended"
 PARTIAL: Final = "partial"
+WRITES: Final = ""
+"""Instead of a query's id: batch writes, which are numbered."""
+MOST_QUERIES: Final = 256
 
 
 class Grant(NamedTuple):
@@ -54,6 +59,8 @@ class Epoch(NamedTuple):
     batch_id: int
 
     def __str__(self) -> str:
+        if self.query_id == WRITES:
+            return f"write {self.batch_id}"
         return f"batch {self.batch_id} of query {self.query_id}"
 
 
@@ -64,6 +71,8 @@ class Decision:
     transactions: tuple[Grant, ...] = ()
     heirs: tuple[Grant, ...] = ()
     lost: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    others: tuple[Epoch, ...] = ()
 
     def to_json(self) -> bytes:
         value = {
@@ -74,6 +83,8 @@ class Decision:
             "transactions": [each.flat() for each in self.transactions],
             "heirs": [each.flat() for each in self.heirs],
             "lost": list(self.lost),
+            "unknown": list(self.unknown),
+            "others": dict(self.others),
         }
         return json.dumps(value, separators=(",", ":")).encode()
 
@@ -93,6 +104,8 @@ class Decision:
                 tuple(Grant.from_flat(each) for each in value["transactions"]),
                 tuple(Grant.from_flat(each) for each in value["heirs"]),
                 tuple(str(each) for each in value["lost"]),
+                tuple(str(each) for each in value["unknown"]),
+                tuple(Epoch(str(query), int(batch)) for query, batch in value["others"].items()),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise PipelineError(f"what is written as the sink's last decision is none: {text[:200]!r}") from error
@@ -101,17 +114,22 @@ class Decision:
         """All have committed and left these."""
         return replace(self, state=ENDED, transactions=(), heirs=merged(self.heirs, heirs))
 
-    def partly_ended(self, lost: Iterable[str]) -> Decision:
-        return replace(self, state=PARTIAL, lost=tuple(lost))
+    def partly_ended(self, lost: Iterable[str], unknown: Iterable[str]) -> Decision:
+        return replace(self, state=PARTIAL, lost=tuple(lost), unknown=tuple(unknown))
 
     def accepted(self) -> Decision:
         """What was lost is given up."""
-        return replace(self, state=ENDED, transactions=(), lost=())
+        return replace(self, state=ENDED, transactions=(), lost=(), unknown=())
 
     @property
     def committed(self) -> tuple[str, ...]:
         """Of a partial one."""
-        return tuple(each.id for each in self.transactions if each.id not in self.lost)
+        others = {*self.lost, *self.unknown}
+        return tuple(each.id for each in self.transactions if each.id not in others)
+
+    def before(self, epoch: Epoch) -> tuple[Epoch, ...]:
+        """`others` of the decision that follows this one."""
+        return tuple(each for each in (*self.others, self.epoch) if each.query_id != epoch.query_id)[-MOST_QUERIES:]
 
 
 def merged(old: Iterable[Grant], new: Iterable[Grant]) -> tuple[Grant, ...]:

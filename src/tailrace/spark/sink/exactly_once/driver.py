@@ -7,14 +7,17 @@ signed with an identity that is not good any more.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tailrace.client.outgoing import Identity
 from tailrace.model.errors import TailraceError
 from tailrace.spark.errors import PipelineError
 from tailrace.spark.sink.exactly_once.decision import DECIDED, PARTIAL, Decision, Epoch, Grant, merged
 from tailrace.spark.sink.exactly_once.effects import (
+    INVALID_PRODUCER_ID_MAPPING,
     End,
     ListOpen,
     Look,
@@ -27,23 +30,35 @@ from tailrace.spark.sink.exactly_once.effects import (
 )
 from tailrace.spark.sink.exactly_once.names import driver_id, partition_of
 
-MOST_NAMED = 20
+MOST_NAMED: Final = 20
+
+_log: Final = logging.getLogger("tailrace.spark")
 
 
 class TakenOverError(PipelineError):
-    """Another driver writes under this sink's id now."""
+    """Nothing can be decided by this plan any more."""
 
-    hint = "one query writes under a sinkId at a time; this one can be started again when the other has ended"
+    hint = "one query writes under a sinkId at a time; this one can be started again, when the other has ended"
 
 
 class PartialEpochError(PipelineError):
     """An epoch was decided, and a part of it is lost."""
 
     def __init__(self, sink_id: str, decision: Decision) -> None:
+        if decision.lost:
+            what = "a part of it was lost: its transactions were not committed in time"
+        else:
+            what = "it is not known any more whether all of it was committed"
+        unknown = (
+            f"Committed or lost, which the cluster cannot tell since these transactional ids have expired: "
+            f"{_named(decision.unknown)}. "
+            if decision.unknown
+            else ""
+        )
         super().__init__(
-            f"{decision.epoch} was decided for sink {sink_id}, and a part of it was lost: its transactions were not "
-            f"committed in time. Committed: {_named(decision.committed)}. Lost: {_named(decision.lost)}. Nothing more "
-            f"is written until acceptPartialEpoch={decision.epoch.batch_id} is given, which gives up what was lost"
+            f"{decision.epoch} was decided for sink {sink_id}, and {what}. Committed: {_named(decision.committed)}. "
+            f"Lost: {_named(decision.lost)}. {unknown}Nothing more is written until "
+            f"acceptPartialEpoch={decision.epoch.batch_id} is given, which gives up what was lost"
         )
         self.decision = decision
 
@@ -51,7 +66,10 @@ class PartialEpochError(PipelineError):
 class LateEpochError(PipelineError):
     """Nothing of the batch is visible, and nothing will be."""
 
-    hint = "start the query again: the batch is run anew; smaller batches take less time"
+    hint = (
+        "start the query again: the batch is run anew; smaller batches take less time, fewer tasks less of it for "
+        "their end, and a larger transaction.max.timeout.ms of the brokers gives more"
+    )
 
 
 @dataclass(frozen=True)
@@ -62,14 +80,16 @@ class Plan:
     driver: Identity
     decided: Epoch | None
     heirs: tuple[Grant, ...]
+    others: tuple[Epoch, ...] = ()
 
     def heir_of(self, partition: int) -> Grant | None:
         return next((each for each in self.heirs if partition_of(each.id) == partition), None)
 
     def is_done(self, epoch: Epoch) -> bool:
         """Whether the batch is decided, and so must not be written. Refuses those that are older."""
-        last = self.decided
-        if last is None or last.query_id != epoch.query_id or last.batch_id < epoch.batch_id:
+        known = (*self.others, self.decided) if self.decided else ()
+        last = next((each for each in known if each.query_id == epoch.query_id), None)
+        if last is None or last.batch_id < epoch.batch_id:
             return False
         if last.batch_id > epoch.batch_id:
             raise PipelineError(
@@ -77,6 +97,10 @@ class Plan:
                 "the checkpoint is older than what was written from it"
             )
         return True
+
+
+def _plan_of(sink_id: str, driver: Identity, last: Decision | None) -> Plan:
+    return Plan(sink_id, driver, last.epoch, last.heirs, last.others) if last else Plan(sink_id, driver, None, ())
 
 
 def plan(sink_id: str, accept_partial: int | None = None) -> Steps[Plan]:
@@ -88,36 +112,45 @@ def plan(sink_id: str, accept_partial: int | None = None) -> Steps[Plan]:
         if accept_partial != last.epoch.batch_id:
             raise PartialEpochError(sink_id, last)
         last = last.accepted()
-        driver = yield from _store(sink_id, driver, last)
-    return Plan(sink_id, driver, last.epoch if last else None, last.heirs if last else ())
+        driver = yield from _store(sink_id, driver, last.epoch, last)
+    yield from _tidy(sink_id, driver)  # readers wait for what a dead driver's tasks left open
+    return _plan_of(sink_id, driver, last)
 
 
-def commit(planned: Plan, epoch: Epoch, grants: Sequence[Grant], margin_ms: int) -> Steps[None]:
-    """All tasks have written. Nothing is open behind this, apart from what late tasks may still begin."""
+def commit(
+    planned: Plan, epoch: Epoch, grants: Sequence[Grant], margin_ms: int, *, is_only: bool = False
+) -> Steps[None]:
+    """All tasks have written. Nothing is open behind this, apart from what late tasks may still begin.
+
+    `margin_ms` is what the ends may take, and a transaction's own end when its time is over. `is_only`: nobody plans
+    for this sink again, and nothing is left of it.
+    """
     sink_id, driver = planned.sink_id, planned.driver
     if grants:
-        if planned.is_done(epoch):
-            raise PipelineError(f"tasks have written {epoch}, which sink {sink_id} has already")
         last: Decision | None = yield ReadLast()
         if (last.epoch if last else None) != planned.decided:
             raise _taken_over(sink_id, epoch)
+        if _plan_of(sink_id, driver, last).is_done(epoch):
+            raise PipelineError(f"tasks have written {epoch}, which sink {sink_id} has already")
         written = {partition_of(each.id) for each in grants}
         unused = (each for each in (last.heirs if last else ()) if partition_of(each.id) not in written)
-        decision = Decision(epoch, DECIDED, tuple(grants), merged((), unused))
+        others = last.before(epoch) if last else ()
+        decision = Decision(epoch, DECIDED, tuple(grants), merged((), unused), others=others)
         driver = yield from _decide(sink_id, driver, decision, margin_ms)
-        driver, _ = yield from _finish(sink_id, driver, decision)
-    yield from sweep(sink_id, driver)
+        driver, _ = yield from _finish(sink_id, driver, decision, is_only=is_only)
+    yield from _tidy(sink_id, driver)
 
 
 def abort(planned: Plan, grants: Iterable[Grant]) -> Steps[None]:
     """The batch has failed. Whether it was decided before it did is for the coordinator of the driver's id to say."""
     try:
-        yield End(driver_id(planned.sink_id), planned.driver, is_commit=False)
+        driver: Identity = yield End(driver_id(planned.sink_id), planned.driver, is_commit=False)
     except TailraceError as error:
         if is_refusal(error):  # decided, or somebody has planned since: both take care of these transactions
             return
         raise
     yield from _abort(grants)
+    yield from _tidy(planned.sink_id, driver)  # tasks that were killed have told nobody
 
 
 def sweep(sink_id: str, driver: Identity) -> Steps[None]:
@@ -136,9 +169,18 @@ def sweep(sink_id: str, driver: Identity) -> Steps[None]:
             yield from _abort_one(name, each.identity)
 
 
+def _tidy(sink_id: str, driver: Identity) -> Steps[None]:
+    """Sweep. What cannot be swept now is left to the next one, or to its timeout: only readers wait for it."""
+    try:
+        yield from sweep(sink_id, driver)
+    except TailraceError as error:
+        _log.warning("sink %s: what failed tasks have left open is not aborted yet: %s", sink_id, error)
+
+
 def _decide(sink_id: str, driver: Identity, decision: Decision, margin_ms: int) -> Steps[Identity]:
     """The decision is written first, and committed when the transactions were seen after that: its own beginning tells
-    the time by the clocks of brokers."""
+    the time by the clocks of brokers. It can be committed as long as its own time is not over, so that much must be
+    left of theirs, and the margin for their ends."""
     name = driver_id(sink_id)
     try:
         yield Write(driver, decision)
@@ -158,22 +200,29 @@ def _decide(sink_id: str, driver: Identity, decision: Decision, margin_ms: int) 
 
 def _why_not(name: str, driver: Identity, decision: Decision, seen: Sights, margin_ms: int) -> str | None:
     own = seen.get(name)
-    now_ms = own.began_ms if own is not None and own.identity == driver else None
-    if now_ms is None:
+    if own is None or own.identity != driver or own.began_ms is None:
         return "the decision itself took too long"
+    needed_ms = own.timeout_ms + margin_ms
     for each in decision.transactions:
         found = seen.get(each.id)
         if found is None or not found.is_open or found.identity != each.identity or found.began_ms is None:
             return f"transaction {each.id} is not open any more: it took too long, or a task went on after its end"
-        left_ms = found.began_ms + found.timeout_ms - now_ms
-        if left_ms < margin_ms:
-            return f"transaction {each.id} has only {max(left_ms, 0)} ms left of {found.timeout_ms}"
+        left_ms = found.began_ms + found.timeout_ms - own.began_ms
+        if left_ms < needed_ms:
+            return (
+                f"transaction {each.id} has only {max(left_ms, 0)} ms left of {found.timeout_ms}, and {needed_ms} ms "
+                f"are needed to decide and end {len(decision.transactions)}"
+            )
     return None
 
 
-def _finish(sink_id: str, driver: Identity, decision: Decision) -> Steps[tuple[Identity, Decision]]:
+def _finish(
+    sink_id: str, driver: Identity, decision: Decision, *, is_only: bool = False
+) -> Steps[tuple[Identity, Decision]]:
     """Commit what is decided. Nobody else does anything with these transactions until it is written that they ended."""
-    heirs, lost = [], []
+    heirs: list[Grant] = []
+    lost: list[str] = []
+    unknown: list[str] = []
     for each in decision.transactions:
         try:
             following: Identity = yield End(each.id, each.identity, is_commit=True)
@@ -181,21 +230,23 @@ def _finish(sink_id: str, driver: Identity, decision: Decision) -> Steps[tuple[I
         except TailraceError as error:
             if not is_refusal(error):
                 raise
-            lost.append(each.id)
-    outcome = decision.partly_ended(lost) if lost else decision.ended(heirs)
-    driver = yield from _store(sink_id, driver, outcome)
-    if lost:
-        raise PartialEpochError(sink_id, outcome)
+            (unknown if error.code == INVALID_PRODUCER_ID_MAPPING else lost).append(each.id)
+    if lost or unknown:
+        partial = decision.partly_ended(lost, unknown)
+        yield from _store(sink_id, driver, partial.epoch, partial)
+        raise PartialEpochError(sink_id, partial)
+    outcome = decision.ended(heirs)
+    driver = yield from _store(sink_id, driver, outcome.epoch, None if is_only else outcome)
     return driver, outcome
 
 
-def _store(sink_id: str, driver: Identity, decision: Decision) -> Steps[Identity]:
+def _store(sink_id: str, driver: Identity, epoch: Epoch, decision: Decision | None) -> Steps[Identity]:
     try:
         yield Write(driver, decision)
         following: Identity = yield End(driver_id(sink_id), driver, is_commit=True)
     except TailraceError as error:
         if is_refusal(error):
-            raise _taken_over(sink_id, decision.epoch) from error
+            raise _taken_over(sink_id, epoch) from error
         raise
     return following
 
@@ -215,8 +266,8 @@ def _abort_one(name: str, identity: Identity) -> Steps[None]:
 
 def _taken_over(sink_id: str, epoch: Epoch) -> TakenOverError:
     return TakenOverError(
-        f"another driver has planned for sink {sink_id} since {epoch} was begun: this one gives up "
-        f"({TakenOverError.hint})"
+        f"another driver has planned for sink {sink_id} since {epoch} was begun, or this one was stopped for too long "
+        f"while it decided, or Spark has given the batch up: this one gives up ({TakenOverError.hint})"
     )
 
 

@@ -1,7 +1,8 @@
 """What a step of the protocol asks of the cluster, and what it is answered. Values: who carries them out is elsewhere.
 
 An answer is an error where the cluster refuses: it is thrown into the step. Effects that wait for something that
-passes (a transaction that is being ended, a coordinator that moves) are tried again by who carries them out.
+passes (a transaction that is being ended, a coordinator that moves) are tried again by who carries them out; so are
+those whose answer was lost, and then the first request may still come late.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Take:
     """InitProducerId: an Identity that nobody got before. What was open under the id is aborted."""
 
     id: str
+    is_once: bool = False
+    """It is not asked again where it may be carried out later than its answer: `AnswerLostError`."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ class ReadLast:
 
 @dataclass(frozen=True)
 class Write:
-    """A decision, into the open transaction of the driver's id."""
+    """A decision, into the open transaction of the driver's id. None: the sink is as if it had never been."""
 
     driver: Identity
-    decision: Decision
+    decision: Decision | None
 
 
 @dataclass(frozen=True)

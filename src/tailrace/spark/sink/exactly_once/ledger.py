@@ -11,29 +11,38 @@ from typing import Final
 
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
+from tailrace.client.config_admin import ConfigAdmin, Resource
 from tailrace.client.consumer import Consumer
 from tailrace.client.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, NoAnswerError
 from tailrace.client.offsets import EARLIEST, LATEST, READ_COMMITTED, find_offsets
 from tailrace.client.outgoing import Identity
 from tailrace.client.partitioner import partition_of_key
+from tailrace.client.transaction_end import USUAL_SCAN_MS
 from tailrace.client.transactional_producer import TransactionalProducer
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
+from tailrace.spark.errors import PipelineError
 from tailrace.spark.sink.exactly_once.decision import Decision
 from tailrace.spark.sink.exactly_once.names import driver_id
 
 TOPIC: Final = "__tailrace_sink_decisions"
 PARTITIONS: Final = 8
+"""That decisions are in. Those that somebody has added stay empty: where a sink's decisions are must never change."""
 REPLICAS: Final = 3
+POLICY: Final = "cleanup.policy"
+COMPACT: Final = "compact"
+LARGEST: Final = "max.message.bytes"
+LARGEST_BYTES: Final = 16 << 20
+"""A decision has 50 to 250 bytes for each task."""
 SETTINGS: Final = {
-    "cleanup.policy": "compact",
+    POLICY: COMPACT,
     "segment.bytes": str(16 << 20),
     "min.cleanable.dirty.ratio": "0.1",
-    "max.message.bytes": str(16 << 20),
+    LARGEST: str(LARGEST_BYTES),
     "compression.type": "producer",
 }
 DECISION_TIMEOUT_MS: Final = 30_000
-"""For writing one decision. Who is stopped for longer has not decided."""
+"""For writing one decision, at most. Who is stopped for longer has not decided."""
 FIRST_WINDOW: Final = 64
 WINDOW_GROWTH: Final = 16
 
@@ -48,8 +57,9 @@ class Ledger:
     def _partition(self) -> TopicPartition:
         if not self._is_there:
             self._make()
+            self._check()
             self._is_there = True
-        return TopicPartition(TOPIC, partition_of_key(self._key, len(self._cluster.topic(TOPIC).partitions)))
+        return TopicPartition(TOPIC, partition_of_key(self._key, PARTITIONS))
 
     def _make(self) -> None:
         try:
@@ -68,6 +78,33 @@ class Ledger:
                 raise
         self._cluster.topic(TOPIC, waits=True)
 
+    def _check(self) -> None:
+        """Somebody may have made it otherwise, or changed it: then decisions would be lost, or could not be written."""
+        found = len(self._cluster.topic(TOPIC).partitions)
+        if found < PARTITIONS:
+            raise PipelineError(
+                f"topic {TOPIC} holds the decisions of exactly-once sinks and has {found} partitions: it needs at "
+                f"least {PARTITIONS}; delete it, if no such sink has written yet, and it is made as it should be"
+            )
+        described = self._cluster.retry(
+            f"asking for the settings of {TOPIC}",
+            lambda: ConfigAdmin(self._cluster).describe(Resource.topic(TOPIC), [POLICY, LARGEST]),
+            waits_for_topics=True,
+        )
+        settings = {entry.name: entry.value or "" for entry in described}
+        policy = settings.get(POLICY, COMPACT)
+        if {each.strip() for each in policy.split(",")} != {COMPACT}:
+            raise PipelineError(
+                f"topic {TOPIC} holds the decisions of exactly-once sinks and has {POLICY}={policy}: it must be "
+                f"{COMPACT} alone, or decisions are deleted while they are needed"
+            )
+        largest = settings.get(LARGEST, "")
+        if largest.isdecimal() and int(largest) < LARGEST_BYTES:
+            raise PipelineError(
+                f"topic {TOPIC} holds the decisions of exactly-once sinks and has {LARGEST}={largest}: it must be at "
+                f"least {LARGEST_BYTES}, or batches of many tasks cannot be decided"
+            )
+
     def read_last(self) -> Decision | None:
         partition = self._partition()
         first = find_offsets(self._cluster, {partition: EARLIEST})[partition].offset
@@ -75,16 +112,18 @@ class Ledger:
         window = FIRST_WINDOW
         while True:
             start = max(first, end - window)
-            value = self._last_between(partition, start, end)
-            if value is not None:
-                return Decision.from_json(value)
+            values = self._last_between(partition, start, end)
+            if values:
+                return None if values[-1] is None else Decision.from_json(values[-1])
             if start == first:
                 return None
             window *= WINDOW_GROWTH
 
-    def _last_between(self, partition: TopicPartition, start: int, end: int) -> bytes | None:
-        last: bytes | None = None
-        deadline = self._cluster.deadline(self._cluster.timeout_s + DECISION_TIMEOUT_MS / 1000)
+    def _last_between(self, partition: TopicPartition, start: int, end: int) -> list[bytes | None]:
+        """The last value of the sink's, None for a tombstone; nothing where there is no record of it."""
+        last: list[bytes | None] = []
+        # Another sink's driver may have died while it wrote: its transaction ends when the coordinator looks for it.
+        deadline = self._cluster.deadline(self._cluster.timeout_s + (DECISION_TIMEOUT_MS + 2 * USUAL_SCAN_MS) / 1000)
         with Consumer(self._cluster, isolation=READ_COMMITTED) as consumer:
             consumer.assign([partition], {partition: start})
             while consumer.positions[partition] < end:
@@ -92,15 +131,16 @@ class Ledger:
                     raise NoAnswerError(f"waited {deadline.seconds:g} s for a decision in {partition} to be ended")
                 for run in consumer.poll(min(deadline.left_s, 1.0)):
                     for record in run.records():
-                        if record.key is not None and bytes(record.key) == self._key and record.value is not None:
-                            last = bytes(record.value)
+                        if record.key is not None and bytes(record.key) == self._key:
+                            last = [None if record.value is None else bytes(record.value)]
         return last
 
-    def write(self, driver: Identity, decision: Decision) -> None:
-        """Into the transaction that the driver's id has open, or opens with it."""
+    def write(self, driver: Identity, decision: Decision | None) -> None:
+        """Into the transaction that the driver's id has open, or opens with it. None is a tombstone."""
         partition = self._partition()
         producer = TransactionalProducer(self._cluster, self._driver_id, transaction_timeout_ms=DECISION_TIMEOUT_MS)
         producer.adopt(driver)
         producer.begin()
-        producer.send(TOPIC, decision.to_json(), self._key, partition=partition.partition)
+        value = None if decision is None else decision.to_json()
+        producer.send(TOPIC, value, self._key, partition=partition.partition)
         producer.hand_over()

@@ -1,5 +1,7 @@
 """The transactional ids of a sink, of which no two sinks have one in common.
 
+SINK is the `sinkId` of streams. Batch writes have names that no `sinkId` can be (`batch_sink`).
+
 SINK-driver                  who decides
 SINK-PARTITION-NONCE         transactions of tasks; sixteen hexadecimal digits, made up by the task
 SINK-PARTITION-NONCE-claim   who may inherit that id; never has a transaction
@@ -12,6 +14,11 @@ from typing import Final
 
 NONCE_BYTES: Final = 8
 NONCE_DIGITS: Final = 2 * NONCE_BYTES
+
+
+def batch_sink(sink_id: str | None, write_id: str) -> str:
+    """What batch writes under a `sinkId` have in common; a write without one is a sink of its own."""
+    return f"write:{write_id}" if sink_id is None else f"batch:{sink_id}"
 
 
 def driver_id(sink_id: str) -> str:

@@ -58,7 +58,7 @@ class ExactlyOnceSink(DataSourceStreamArrowWriter):
             return  # no partitions, so no rows
         planned, grants = whole(told, len(messages))
         with told_whole(), self._open() as sink:
-            sink.run(commit(planned, Epoch(told[0].query_id, batchId), grants, sink.margin_ms))
+            sink.run(commit(planned, Epoch(told[0].query_id, batchId), grants, sink.margin_ms(len(grants))))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         told = [each for each in messages if isinstance(each, StreamTaskWritten)]

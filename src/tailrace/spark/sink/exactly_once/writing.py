@@ -27,7 +27,7 @@ from tailrace.spark.sink.task import encoder_for, open_cluster, told_whole
 @dataclass
 class TaskWritten(WriterCommitMessage):
     """All rows of a task are in its transaction, which is open; without rows, or where the batch is decided already,
-    it has none. The plan is without its heirs: there are as many as tasks."""
+    it has none. The plan is without what there may be much of."""
 
     planned: Plan
     grant: Grant | None
@@ -56,11 +56,11 @@ def write_in_transaction(
     options: SinkOptions, planned: Plan, timeout_ms: int, batches: Iterator[pa.RecordBatch]
 ) -> TaskWritten:
     first = next((batch for batch in batches if batch.num_rows), None)
-    light = replace(planned, heirs=())
+    light = replace(planned, heirs=(), others=())
     if first is None:
         return TaskWritten(light, None)
     with told_whole(), SinkCluster(open_cluster(options), planned.sink_id, timeout_ms) as sink:
-        grant = sink.run(acquire(planned, task_context().partitionId(), os.urandom(NONCE_BYTES)))
+        grant = sink.run(acquire(planned, task_context().partitionId(), lambda: os.urandom(NONCE_BYTES)))
         producer = TransactionalProducer(
             sink.cluster,
             grant.id,
