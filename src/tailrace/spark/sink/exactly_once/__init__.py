@@ -7,7 +7,7 @@
     ledger        the topic that holds the records
     transactions  carries effects out with our client
     writing       what a task does with its rows
-    stream_writer, batch    what Spark calls
+    planned_sink, stream_writer, batch    what Spark calls
 
 **Why rows come once.** The driver's transactional id fences: planning a batch takes it, and the identity it gives goes
 with the plan to the tasks, with their messages back to the driver, and signs the decision. So a decision is written

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -22,34 +21,19 @@ from pyspark.sql.types import StructType
 
 from tailrace.spark.options.sink import SinkOptions
 from tailrace.spark.sink.exactly_once.decision import WRITES, Epoch
-from tailrace.spark.sink.exactly_once.driver import Plan, abort, commit, plan
+from tailrace.spark.sink.exactly_once.driver import abort, commit
 from tailrace.spark.sink.exactly_once.names import batch_sink
+from tailrace.spark.sink.exactly_once.planned_sink import PlannedSink
 from tailrace.spark.sink.exactly_once.stream_writer import whole
-from tailrace.spark.sink.exactly_once.transactions import SinkCluster
 from tailrace.spark.sink.exactly_once.writing import TaskWritten, write_in_transaction
-from tailrace.spark.sink.schema import check_schema
-from tailrace.spark.sink.task import open_cluster, told_whole
+from tailrace.spark.sink.task import told_whole
 
 
-class TransactionalBatchSink(DataSourceArrowWriter):
+class TransactionalBatchSink(PlannedSink, DataSourceArrowWriter):
     """Made and pickled once on the driver; the same one writes in tasks and commits."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_schema(schema, options.topic)
-        self._options = options
-        self._sink_id = batch_sink(options.sink_id, uuid.uuid4().hex)
-        self._planned: Plan | None = None
-        self._timeout_ms = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._planned is None:
-            with told_whole(), self._open() as sink:
-                self._planned = sink.run(plan(self._sink_id, self._options.accept_partial_epoch))
-                self._timeout_ms = sink.timeout_ms
-        return self.__dict__
-
-    def _open(self) -> SinkCluster:
-        return SinkCluster(open_cluster(self._options), self._sink_id)
+        super().__init__(options, schema, batch_sink(options.sink_id, uuid.uuid4().hex))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWritten:
         assert self._planned is not None

@@ -16,32 +16,17 @@ from pyspark.sql.types import StructType
 from tailrace.spark.errors import PipelineError
 from tailrace.spark.options.sink import SinkOptions
 from tailrace.spark.sink.exactly_once.decision import Epoch, Grant
-from tailrace.spark.sink.exactly_once.driver import Plan, abort, commit, plan
-from tailrace.spark.sink.exactly_once.transactions import SinkCluster
+from tailrace.spark.sink.exactly_once.driver import Plan, abort, commit
+from tailrace.spark.sink.exactly_once.planned_sink import PlannedSink
 from tailrace.spark.sink.exactly_once.writing import TaskWritten, epoch_of_task, write_in_transaction
-from tailrace.spark.sink.schema import check_schema
-from tailrace.spark.sink.task import open_cluster, told_whole
+from tailrace.spark.sink.task import told_whole
 
 
-class ExactlyOnceSink(DataSourceStreamArrowWriter):
+class ExactlyOnceSink(PlannedSink, DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_schema(schema, options.topic)
         if options.sink_id is None:
             raise PipelineError("an exactly-once sink needs a sinkId")
-        self._options = options
-        self._sink_id = options.sink_id
-        self._planned: Plan | None = None
-        self._timeout_ms = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._planned is None:
-            with told_whole(), self._open() as sink:
-                self._planned = sink.run(plan(self._sink_id, self._options.accept_partial_epoch))
-                self._timeout_ms = sink.timeout_ms
-        return self.__dict__
-
-    def _open(self) -> SinkCluster:
-        return SinkCluster(open_cluster(self._options), self._sink_id)
+        super().__init__(options, schema, options.sink_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamTaskWritten:
         assert self._planned is not None
