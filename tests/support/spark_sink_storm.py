@@ -136,6 +136,10 @@ class SparkDriver:
         if self.is_running:
             self.kill()
         self.signal_all(signal.SIGKILL)
+        self._reader.join(5)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.errors.close()
 
     def complaint(self) -> str:
         self.errors.seek(0)
