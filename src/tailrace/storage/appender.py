@@ -184,7 +184,10 @@ class Appender:
         active, config = self._local.active, self._log.config
         if not active.size or active.offset_index.is_full or active.time_index.is_full:
             return NO_ROOM
-        first = active.first_timestamp
+        try:
+            first = active.first_timestamp
+        except OSError:  # the longer way comes to the disk again, and knows what a failing one means
+            return NO_ROOM
         if first < 0:
             return NO_ROOM
         return Room(
