@@ -68,6 +68,8 @@ class Figures:
     committed: int = 0
     aborted: int = 0
     new_producers: int = 0
+    jumps: int = 0
+    """How often a client went on with another offset than it was told to."""
     longest_start_seconds: float = 0.0
     seconds: float = 0.0
     differences: list[str] = field(default_factory=list)
@@ -121,6 +123,7 @@ class Copier:
         self.committed = 0
         self.aborted = 0
         self.new_producers = 0
+        self.jumps = 0
         self.copied = 0
         self.errors: list[str] = []
         self._address = address
@@ -144,6 +147,8 @@ class Copier:
             }
         )
         self._taken_away: set[int] = set()
+        self._next: dict[int, int] = {}
+        """The offset that a partition must go on with; none where it was just given to this member."""
         # With a callback the group goes on only from within `poll`: what is read and written in between is all of one
         # generation, or refused.
         self._consumer.subscribe([INPUT], on_revoke=self._revoked, on_lost=self._revoked)
@@ -161,15 +166,25 @@ class Copier:
             self.errors.append(f"{self.name}: {error!r}")
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._taken_away.update(each.partition for each in partitions)
+        for each in partitions:
+            self._taken_away.add(each.partition)
+            self._next.pop(each.partition, None)
 
     def _read(self) -> list[Message]:
-        """A handful of those partitions that are this member's now."""
+        """A handful of those partitions that are this member's now. `input` has every offset: where a client goes on
+        with another one than it was told, as librdkafka may after a seek while brokers restart, it is told again."""
         self._taken_away.clear()
         messages: list[Message] = []
         while len(messages) < HANDFUL and (message := self._consumer.poll(0.0 if messages else 0.05)) is not None:
-            if message.error() is None:
-                messages.append(message)
+            if message.error() is not None:
+                continue
+            partition, offset = message.partition(), message.offset()
+            if self._next.get(partition, offset) != offset:
+                self.jumps += 1
+                self._go_back()
+                return []
+            self._next[partition] = offset + 1
+            messages.append(message)
         return [message for message in messages if message.partition() not in self._taken_away]
 
     def _new_producer(self) -> Producer:
@@ -230,6 +245,7 @@ class Copier:
                 if where.error is not None:
                     raise KafkaException(where.error)
                 self._consumer.seek(TopicPartition(INPUT, where.partition, max(where.offset, 0)))
+                self._next[where.partition] = max(where.offset, 0)
 
         self._until_done(seek, is_retried=lambda error: True)
 
@@ -377,6 +393,7 @@ class CopierStorm:
             figures.committed += copier.committed
             figures.aborted += copier.aborted
             figures.new_producers += copier.new_producers
+            figures.jumps += copier.jumps
         figures.fed = sum(feeder.sent)
         if self._victim.is_running:
             for partition in range(PARTITIONS):
