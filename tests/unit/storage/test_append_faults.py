@@ -255,3 +255,15 @@ class TestFailingDisk:
         sim.log.close()
         sim.world.jobs.run_all()
         assert sim.log.recovery_point == 2
+
+
+def test_a_read_that_fails_before_an_append_is_no_error_of_python() -> None:
+    """The first timestamp of a log that was opened again is read when it is first asked for."""
+    sim = SimLog()
+    sim.fill(3)
+    log = sim.kill_and_open()
+    log.local.active._first_timestamp = None
+    sim.disk.fail_next("read", "*.log", errno.EIO)
+    results = log.append_as_leader([batch(1)], 0)
+    assert all(result.error is None or isinstance(result.error, StorageError) for result in results)
+    assert log.append_as_leader([], 0) == []
