@@ -146,7 +146,7 @@ class Copier:
                 **QUICK_TO_COME_BACK,
             }
         )
-        self._taken_away: set[int] = set()
+        self._handful: list[Message] = []
         self._next: dict[int, int] = {}
         """The offset that a partition must go on with; none where it was just given to this member."""
         # With a callback the group goes on only from within `poll`: what is read and written in between is all of one
@@ -166,16 +166,18 @@ class Copier:
             self.errors.append(f"{self.name}: {error!r}")
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        for each in partitions:
-            self._taken_away.add(each.partition)
-            self._next.pop(each.partition, None)
+        """What was read of them belongs to nobody now. What comes later in the same poll is of the next assignment."""
+        gone = {each.partition for each in partitions}
+        self._handful[:] = [message for message in self._handful if message.partition() not in gone]
+        for partition in gone:
+            self._next.pop(partition, None)
 
     def _read(self) -> list[Message]:
         """A handful of those partitions that are this member's now. `input` has every offset: where a client goes on
-        with another one than it was told, as librdkafka may after a seek while brokers restart, it is told again."""
-        self._taken_away.clear()
-        messages: list[Message] = []
-        while len(messages) < HANDFUL and (message := self._consumer.poll(0.0 if messages else 0.05)) is not None:
+        with another one than it was told, it is told again."""
+        handful = self._handful
+        handful.clear()
+        while len(handful) < HANDFUL and (message := self._consumer.poll(0.0 if handful else 0.05)) is not None:
             if message.error() is not None:
                 continue
             partition, offset = message.partition(), message.offset()
@@ -184,8 +186,8 @@ class Copier:
                 self._go_back()
                 return []
             self._next[partition] = offset + 1
-            messages.append(message)
-        return [message for message in messages if message.partition() not in self._taken_away]
+            handful.append(message)
+        return list(handful)
 
     def _new_producer(self) -> Producer:
         """Whatever the one before has begun is aborted by this."""
