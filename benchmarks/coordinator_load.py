@@ -17,12 +17,13 @@ import threading
 import time
 import uuid
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 RECORDS = 10
 VALUE = bytes(range(100))
 LONGEST_JOIN_S = 60.0
 HEARTBEAT_MS = 100
+NOT_YET = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR)
 LOOK_S = 0.001  # a look at all members: to wait in each one's poll would make steps of ten times as much
 
 
@@ -89,8 +90,7 @@ def one_join(port: str, topic: str, protocol: str, members: int) -> float:
         settings["heartbeat.interval.ms"] = HEARTBEAT_MS
     consumers = [Consumer(settings) for _ in range(members)]
     for consumer in consumers:
-        # Only an answer of the coordinator shows a connection to it; who has none yet looks again after 50 ms.
-        consumer.committed([TopicPartition(topic, 0)], timeout=30)
+        connect(consumer, topic)
     began = time.monotonic()
     for consumer in consumers:
         consumer.subscribe([topic])
@@ -106,6 +106,19 @@ def one_join(port: str, topic: str, protocol: str, members: int) -> float:
     for consumer in consumers:
         consumer.close()
     return took
+
+
+def connect(consumer: Consumer, topic: str) -> None:
+    """Only an answer of the coordinator shows a connection to it; who has none yet looks again after 50 ms."""
+    deadline = time.monotonic() + LONGEST_JOIN_S
+    while True:
+        try:
+            consumer.committed([TopicPartition(topic, 0)], timeout=30)
+            return
+        except KafkaException as failure:  # a broker that has just begun is not the coordinator yet
+            if failure.args[0].code() not in NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(LOOK_S)
 
 
 def main() -> None:
