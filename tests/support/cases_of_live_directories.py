@@ -72,6 +72,12 @@ def _until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def _topic(cluster: Cluster, directory: Path, topic: str, configs: dict[str, str]) -> None:
+    """Of one partition, whose folder is there: Kafka answers before it makes it."""
+    Admin(cluster).create_topic(topic, partitions=1, configs=configs)
+    _until((directory / f"{topic}-0" / "partition.metadata").exists)
+
+
 class Stream:
     """What a query does: again and again from where it was to what there is."""
 
@@ -91,7 +97,7 @@ class Stream:
 
 class LiveDirectoryCases:
     def test_every_record_comes_once_while_segments_roll(self, directory: Path, cluster: Cluster) -> None:
-        Admin(cluster).create_topic("rolling", partitions=1, configs=SEGMENTS)
+        _topic(cluster, directory, "rolling", SEGMENTS)
         stream = Stream(directory, "rolling")
         with Producer(cluster) as producer:
 
@@ -114,7 +120,7 @@ class LiveDirectoryCases:
     def test_what_is_deleted_while_it_is_read_is_counted(self, directory: Path, cluster: Cluster) -> None:
         configs = {**SEGMENTS, "retention.bytes": "60000"}
         partition = TopicPartition("retained", 0)
-        Admin(cluster).create_topic("retained", partitions=1, configs=configs)
+        _topic(cluster, directory, "retained", configs)
         options = options_for(directory, "retained", fail_on_data_loss=False)
         origin = DirectoryOrigin(options)
         lost = 0
@@ -155,7 +161,7 @@ class LiveDirectoryCases:
             "delete.retention.ms": "0",
             "segment.ms": "500",
         }
-        Admin(cluster).create_topic(topic, partitions=1, configs=configs)
+        _topic(cluster, directory, topic, configs)
         options = options_for(directory, topic, isolation=isolation)
         origin = DirectoryOrigin(options)
         newest: dict[bytes, int] = {}
@@ -197,14 +203,13 @@ class LiveDirectoryCases:
     def test_a_topic_that_is_deleted_is_not_there_any_more(self, directory: Path, cluster: Cluster) -> None:
         admin = Admin(cluster)
         for name in ("first", "second"):
-            admin.create_topic(name, partitions=1)
+            _topic(cluster, directory, name, {})
         stream = Stream(directory, "first")
         stream.step()
         before = stream.origin.partitions(stream.options.subscription)
         admin.delete_topic("first")
         _until(lambda: not (directory / "first-0").exists())
-        admin.create_topic("first", partitions=1)
-        _until(lambda: (directory / "first-0" / "partition.metadata").exists())
+        _topic(cluster, directory, "first", {})
         after = stream.origin.partitions(stream.options.subscription)
         assert list(after) == list(before)
         assert after != before

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import product
+from unittest import mock
 
 from log_files import DIRECTORY, Bench, busy_log, whole_directory
 from mutation import Seed, seed_of_batches, seed_of_entries
 
 from golden.corpus import LOG_DIRS, cases
 from tailrace.env import Mode
+from tailrace.record import compression
 from tailrace.record.batch import LOG_APPEND_TIME, set_base_offset
 from tailrace.record.builder import BatchBuilder, empty_batch
 from tailrace.record.compression import compress
@@ -31,6 +36,14 @@ SNAPSHOT_HEADER_FIELDS = ((0, 2), (2, 4), (6, 4))
 Directory = dict[str, bytes]
 
 
+@contextmanager
+def zlibs_gzip() -> Iterator[None]:
+    """Isal's deflate does not make the same bytes of the same input each time, and seeds must be the same in every
+    process."""
+    with mock.patch.object(compression.igzip, "compress", gzip.compress):
+        yield
+
+
 @cache
 def golden_directories() -> tuple[Directory, ...]:
     """Every partition that Kafka wrote, by file name."""
@@ -38,6 +51,7 @@ def golden_directories() -> tuple[Directory, ...]:
 
 
 @cache
+@zlibs_gzip()
 def own_directories() -> tuple[Directory, ...]:
     """Logs of our own with everything that a log can hold, ended by a close and by a kill."""
     found = []
@@ -117,6 +131,7 @@ def log_seeds() -> tuple[Seed, ...]:
     return tuple(seed_of_batches(data) for data in files_ending(".log") if data)
 
 
+@zlibs_gzip()
 def built_batches() -> list[bytes]:
     found = [bytes(batch) for codec in range(5) for batch in _v2_batches(codec)]
     found += [bytes(empty_batch(7, 9, producer_id=4, producer_epoch=1, base_sequence=2, max_timestamp=TIMESTAMP))]
@@ -155,6 +170,7 @@ def _v2_batches(codec: int) -> list[bytearray]:
 
 
 @cache
+@zlibs_gzip()
 def codec_seeds() -> tuple[tuple[int, Seed], ...]:
     """Compressed blocks in every framing, each with its codec."""
     texts = [b"", b"a", b"tailrace " * 40, bytes(range(256)) * 9, bytes(70_000)]
