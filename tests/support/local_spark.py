@@ -1,0 +1,81 @@
+"""Just as much of Spark's RDDs as the tasks of tables use, in this process: no JVM, the same functions and pickles.
+
+Functions and data go through pickle as they do in Spark, so that what cannot go to an executor fails here too.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyspark import cloudpickle
+
+
+class LocalSpark:
+    """In the place of a session, and of its context."""
+
+    defaultParallelism = 2  # noqa: N815  # Spark's name
+
+    def __init__(self) -> None:
+        self.jobs = 0
+        self.fails_next = 0
+        """How many jobs fail from now on, as those of Spark whose executor went."""
+
+    @property
+    def sparkContext(self) -> LocalSpark:  # noqa: N802  # Spark's name
+        return self
+
+    _jsc = object()
+
+    def parallelize(self, items: Iterable[Any], slices: int) -> LocalRdd:
+        listed = list(items)
+        assert slices == len(listed), "a task for each"
+        return LocalRdd(self, lambda: [[_carried(each)] for each in listed])
+
+    def runJob(  # noqa: N802
+        self, rdd: LocalRdd, work: Callable[[Iterable[Any]], Iterable[Any]], partitions: Sequence[int]
+    ) -> list[Any]:
+        self.jobs += 1
+        if self.fails_next:
+            self.fails_next -= 1
+            raise RuntimeError("an executor went")
+        run, parts = _carried(work), rdd.parts()
+        return [_carried(found) for number in partitions for found in run(iter(parts[number]))]
+
+
+class LocalRdd:
+    def __init__(self, spark: LocalSpark, compute: Callable[[], list[list[Any]]]) -> None:
+        self._spark = spark
+        self._compute = compute
+        self._parts: list[list[Any]] | None = None
+
+    def parts(self) -> list[list[Any]]:
+        """Computed once: a shuffle keeps what it wrote."""
+        if self._parts is None:
+            self._parts = self._compute()
+        return self._parts
+
+    def map(self, work: Callable[[Any], Any]) -> LocalRdd:
+        return self.mapPartitions(lambda items: map(work, items))
+
+    def mapPartitions(self, work: Callable[[Iterable[Any]], Iterable[Any]]) -> LocalRdd:  # noqa: N802
+        run = _carried(work)
+        return LocalRdd(self._spark, lambda: [list(run(iter(part))) for part in self.parts()])
+
+    def partitionBy(self, count: int, place: Callable[[Any], int]) -> LocalRdd:  # noqa: N802
+        def shuffled() -> list[list[Any]]:
+            parts: list[list[Any]] = [[] for _ in range(count)]
+            for part in self.parts():
+                for key, value in part:
+                    parts[place(key) % count].append(_carried((key, value)))
+            return parts
+
+        return LocalRdd(self._spark, shuffled)
+
+    def collect(self) -> list[Any]:
+        return self._spark.runJob(self, lambda items: items, range(len(self.parts())))
+
+
+def _carried(thing: Any) -> Any:
+    return pickle.loads(cloudpickle.dumps(thing))

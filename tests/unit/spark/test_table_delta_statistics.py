@@ -1,0 +1,123 @@
+"""Bounds in a Delta commit hold for every row, and files are left out by them only where no row is wanted."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.spark.tables.delta.statistics import MOST_CHARACTERS, MOST_COLUMNS, statistics_of
+
+SCHEMA = pa.schema(
+    [
+        ("i", pa.int32()),
+        ("f", pa.float64()),
+        ("s", pa.string()),
+        ("l", pa.list_(pa.struct([("x", pa.int64()), ("y", pa.int64())]))),
+        ("m", pa.map_(pa.string(), pa.int64())),
+        ("n", pa.struct([("a.b", pa.int64()), ("d", pa.date32()), ("l", pa.list_(pa.int64()))])),
+        ("t", pa.timestamp("us", "UTC")),
+        ("z", pa.timestamp("us")),
+        ("b", pa.binary()),
+        ("e", pa.decimal128(10, 2)),
+        ("o", pa.bool_()),
+    ]
+)
+
+
+def told(rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA, group: int = 2) -> dict[str, Any]:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema), sink, row_group_size=group, store_schema=False)
+    found: dict[str, Any] = json.loads(statistics_of(len(rows), pq.read_metadata(sink)))
+    return found
+
+
+def test_all_kinds_of_columns() -> None:
+    moment = datetime(2026, 11, 16, 1, 2, 3, 4, UTC)
+    row = {
+        "i": 5,
+        "f": float("nan"),
+        "s": "ü",
+        "l": [{"x": 1, "y": 2}],
+        "m": [("a", 1)],
+        "n": {"a.b": 7, "d": date(2026, 11, 16), "l": [1]},
+        "t": moment,
+        "z": moment.replace(tzinfo=None),
+        "b": b"\xff",
+        "e": Decimal("1.25"),
+        "o": True,
+    }
+    later = row | {"i": -3, "s": "a", "n": {"a.b": None, "d": date(1969, 1, 1), "l": None}, "t": None}
+    assert told([row, later, row]) == {
+        "numRecords": 3,
+        "minValues": {
+            "i": -3,
+            "s": "a",
+            "n": {"a.b": 7, "d": "1969-01-01"},
+            "t": "2026-11-16T01:02:03.000004Z",
+            "z": "2026-11-16T01:02:03.000004",
+        },
+        "maxValues": {
+            "i": 5,
+            "s": "ü",
+            "n": {"a.b": 7, "d": "2026-11-16"},
+            "t": "2026-11-16T01:02:03.000004Z",
+            "z": "2026-11-16T01:02:03.000004",
+        },
+        "nullCount": {"i": 0, "f": 0, "s": 0, "n": {"a.b": 1, "d": 0}, "t": 1, "z": 0, "b": 0, "e": 0, "o": 0},
+    }
+
+
+def test_columns_of_nulls_and_files_without_a_footer() -> None:
+    schema = pa.schema([("i", pa.int32())])
+    assert told([{"i": None}], schema) == {"numRecords": 1, "minValues": {}, "maxValues": {}, "nullCount": {"i": 1}}
+    assert told([{"i": None}, {"i": None}, {"i": 4}], schema)["minValues"] == {"i": 4}
+    assert json.loads(statistics_of(3, None)) == {"numRecords": 3}
+
+
+def test_long_texts_and_many_columns() -> None:
+    schema = pa.schema([("s", pa.string())])
+    found = told([{"s": "b" * 500}, {"s": "a" * 500}], schema)
+    assert found["minValues"] == {"s": "a" * MOST_CHARACTERS}
+    assert found["maxValues"] == {}
+    wide = pa.schema([(f"c{number}", pa.int64()) for number in range(MOST_COLUMNS + 5)])
+    assert len(told([{"c0": 1}], wide)["nullCount"]) == MOST_COLUMNS
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "i": st.none() | st.integers(-(2**31), 2**31 - 1),
+                "s": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=80),
+                "d": st.none() | st.dates(),
+                "t": st.none() | st.datetimes(),
+            }
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_bounds_hold_for_every_row(rows: list[dict[str, Any]]) -> None:
+    schema = pa.schema([("i", pa.int32()), ("s", pa.string()), ("d", pa.date32()), ("t", pa.timestamp("us"))])
+    found = told(rows, schema, group=3)
+    parse = {"i": int, "s": str, "d": date.fromisoformat, "t": datetime.fromisoformat}
+    for name, read in parse.items():
+        values = [each[name] for each in rows if each[name] is not None]
+        assert found["nullCount"][name] == len(rows) - len(values)
+        if name in found["minValues"]:
+            assert all(read(found["minValues"][name]) <= each for each in values)
+        if name in found["maxValues"]:
+            assert all(read(found["maxValues"][name]) >= each for each in values)
+        assert values or name not in found["minValues"]
+        if name != "s" and values:
+            assert read(found["minValues"][name]) == min(values)
+            assert read(found["maxValues"][name]) == max(values)

@@ -1,0 +1,226 @@
+"""What a job does about tables, topics and machines that are not as it would like them."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_spark import LocalSpark
+from logs import TOPIC_ID
+from table_records import records
+from table_rig import TOPIC, TableRig
+
+from tailrace.model.ids import TopicId
+from tailrace.spark.errors import (
+    DataLossError,
+    ForeignTableError,
+    OccupiedTargetError,
+    OptionError,
+    PipelineError,
+    TableError,
+)
+from tailrace.spark.tables.delta.store import DeltaStore
+from tailrace.spark.tables.job import work
+from tailrace.spark.tables.store import Change
+from tailrace.spark.tables.table import TableReport, dry_run, run_table, status
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "PAUSE_S", 0)
+
+
+def filled(root: Path, kind: str = "parquet", mode: str = "append", count: int = 60) -> TableRig:
+    rig = TableRig(root, kind, mode)
+    rig.come(records(count, 5))
+    return rig
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"value": "bytes"}, "has the setting"),
+        ({"key": "string"}, "has the setting key 'bytes'; asked for is 'string'"),
+        ({"partition_by": "_day"}, "has the partitioning"),
+    ],
+)
+def test_another_table_than_the_one_that_is_there(more: dict[str, Any], text: str, tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    with pytest.raises(ForeignTableError, match=text):
+        rig.run(**more)
+    rig.check()
+
+
+def test_the_table_of_another_mode(tmp_path: Path) -> None:
+    rig = filled(tmp_path, "delta")
+    rig.run()
+    with pytest.raises(ForeignTableError, match="has the mode 'append'; asked for is 'upsert'"):
+        rig.run(mode="upsert", buckets=4)
+
+
+def test_a_topic_that_was_made_anew(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    shutil.rmtree(rig.logs)
+    rig.topic_id = TopicId(b"made anew again!")
+    rig.come(records(10, 1))
+    with pytest.raises(ForeignTableError, match=str(TOPIC_ID)):
+        rig.run()
+
+
+def test_a_place_that_holds_something_else(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.place.mkdir(parents=True)
+    (rig.place / "notes.txt").write_text("mine")
+    with pytest.raises(OccupiedTargetError):
+        rig.run()
+    assert [each.name for each in rig.place.iterdir()] == ["notes.txt"]
+
+
+def test_what_is_left_of_a_table(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    shutil.rmtree(rig.place)
+    with pytest.raises(OccupiedTargetError, match="_dead_letters"):
+        rig.run()
+    assert not rig.place.exists()
+
+
+def test_hidden_rows_that_are_gone(tmp_path: Path) -> None:
+    rig = filled(tmp_path, "delta", "upsert")
+    rig.run()
+    shutil.rmtree(rig.place.with_name(f"{TOPIC}_hidden"))
+    with pytest.raises(TableError, match="deleted keys could come back"):
+        rig.run()
+
+
+def test_a_table_that_was_taken_back(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    rig = filled(tmp_path, "delta", "upsert", 300)
+    rig.run(options={"maxOffsetsPerTrigger": 60}, upkeep=False)
+    DeltaTable(str(rig.place)).restore(2)
+    with pytest.raises(TableError, match="took the first back"):
+        rig.run()
+
+
+def test_a_table_that_was_taken_back_behind_what_is_retained(tmp_path: Path) -> None:
+    """Nothing tells any more what the hidden rows were planned on: they are not trusted."""
+    from deltalake import DeltaTable
+
+    rig = filled(tmp_path, "delta", "upsert", 300)
+    rig.run(options={"maxOffsetsPerTrigger": 60}, upkeep=False)
+    hidden = DeltaStore(str(rig.place.with_name(f"{TOPIC}_hidden")))
+    snapshot = hidden.open()
+    assert snapshot is not None
+    snapshot.commit(Change("compact", snapshot.offsets))
+    hidden.retain(1 << 50, 0)
+    DeltaTable(str(rig.place)).restore(2)
+    with pytest.raises(TableError, match="took the first back"):
+        rig.run()
+
+
+def test_dead_letters_that_are_gone_begin_anew(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    shutil.rmtree(rig.place.with_name(f"{TOPIC}_dead_letters"))
+    assert rig.run().records == 0
+    assert status(rig.settings()).dead_letters == 0
+
+
+def test_a_column_that_is_none(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    with pytest.raises(OptionError, match="there are _day, "):
+        rig.run(partition_by="country")
+    with pytest.raises(OptionError, match="it must be a day"):
+        rig.run(partition_by="place")
+    assert not rig.place.exists()
+
+
+def test_a_log_that_lost_records(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    shutil.rmtree(rig.logs / f"{TOPIC}-0")
+    with pytest.raises(DataLossError, match="the partition is gone"):
+        rig.run()
+    assert rig.run(options={"failOnDataLoss": "false"}).records == 0
+
+
+def test_a_job_of_spark_that_fails_is_started_again(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.spark.fails_next = 2
+    rig.run()
+    rig.check()
+
+
+def test_a_job_of_spark_that_fails_always(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.spark.fails_next = 3
+    with pytest.raises(PipelineError, match="failed 3 times: an executor went"):
+        rig.run()
+    rig.run()
+    rig.check()
+
+
+class Interrupted(LocalSpark):
+    """Something else happens while its first job runs."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._meanwhile: Callable[[], object] | None = meanwhile
+
+    def runJob(self, *given: Any) -> list[Any]:  # noqa: N802  # Spark's name
+        happens, self._meanwhile = self._meanwhile, None
+        if happens is not None:
+            happens()
+        return super().runJob(*given)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_another_driver_takes_away_what_a_batch_reads(kind: str, tmp_path: Path) -> None:
+    rig = TableRig(tmp_path, kind, "upsert")
+    come = records(600, 7)
+    rig.come(itertools.islice(come, 300))
+    rig.run()
+    rig.come(come)
+    few = {"maxOffsetsPerTrigger": 100}
+    spark: Any = Interrupted(lambda: rig.run(retain="0s", options=few))
+    report = run_table(rig.settings(), session=spark)
+    assert isinstance(report, TableReport)
+    assert report.replans == 1
+    rig.check()
+
+
+def test_a_new_table_begins_where_it_is_told(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    report = rig.run(options={"startingOffsets": "latest"})
+    assert (report.created, report.records) == (True, 0)
+    rig.come(())
+    assert rig.run(options={"startingOffsets": "earliest"}).records == 0, "only a new one"
+
+
+def test_what_would_be_done(tmp_path: Path) -> None:
+    rig = filled(tmp_path, "delta", "upsert")
+    planned = dry_run(rig.settings(options={"maxOffsetsPerTrigger": 20}))
+    assert len(planned.creates) == 3
+    assert (planned.records, planned.batches) == (60, 4), "shares are rounded down"
+    assert {"_key", "number", "text", "place", "_bucket"} <= set(planned.columns.names)
+    assert planned.partition_by == ("_bucket",)
+    assert not rig.place.parent.exists()
+    seen = status(rig.settings())
+    assert (seen.version, seen.behind) == (None, 60)
+
+
+def test_small_files_are_compacted_between_batches(tmp_path: Path) -> None:
+    rig = TableRig(tmp_path, "delta", "append")
+    come = records(300, 9)
+    while piece := list(itertools.islice(come, 30)):
+        rig.come(piece)
+        rig.run()
+    rig.check()
+    assert status(rig.settings()).files < 30
