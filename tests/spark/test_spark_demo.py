@@ -1,4 +1,4 @@
-"""`tailrace demo --once` with a streaming query of Spark's that counts the same orders: what `make run ONCE=1` runs."""
+"""`tailrace demo --once` with Spark, which counts the same orders and puts them into a table: `make run ONCE=1`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
 
 
-def test_the_orders_are_counted_by_spark_too(tmp_path: Path) -> None:
+def test_the_orders_are_counted_by_spark_and_in_a_table(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tailrace", "demo", "--once", "--json", "--orders", "5000"],
         capture_output=True,
@@ -27,4 +28,8 @@ def test_the_orders_are_counted_by_spark_too(tmp_path: Path) -> None:
     assert last["sent"] == last["returned"] == last["spark"]["orders"] == 5000
     assert last["spark"]["state"] == "counting"
     assert last["spark"]["best_cents"] > 0
+    table = last["table"]
+    assert (table["state"], table["rows"], table["trouble"]) == ("filling", 5000, "")
+    assert sum(row["orders"] for row in table["sales"]) == 5000
+    assert table["sales"][0]["cents"] == last["spark"]["best_cents"], "SQL on the table and the stream agree"
     assert list(tmp_path.iterdir()) == []

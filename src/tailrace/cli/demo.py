@@ -14,7 +14,8 @@ Start a broker, stream generated orders through it, and show how fast they come 
 
 The broker is a real one, on localhost:9092 for every client of Kafka's, until Ctrl-C. Each order is counted: none may
 be lost, come twice or overtake another. Kill the broker and see: it is started again, and the stream goes on.
-Where Spark is installed (tailrace[spark]), a streaming query counts the orders too, while they arrive.
+Where Spark is installed (tailrace[spark]), a streaming query counts the orders too, while they arrive, and with
+tailrace[tables] they go into a Delta table, of which SQL makes a summary.
 
 With --crash there is no broker: a log is written, read, crashed, recovered and proven, to show the storage alone.
 """
@@ -57,7 +58,7 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--dir", metavar="DIR", help="where the data is (default: a new temporary directory)")
     parser.add_argument("--crash", action="store_true", help="the storage alone: write, read, crash and recover a log")
-    parser.add_argument("--no-spark", action="store_true", help="without counting the orders with Spark too")
+    parser.add_argument("--no-spark", action="store_true", help="without Spark: no count and no table of the orders")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(handler=run)
 

@@ -1,4 +1,4 @@
-"""The demo's orders counted by Spark as well, in a process of its own, so that the stream does not wait for it.
+"""The demo's orders counted by Spark as well, and put into a table, in a process of its own: the stream does not wait.
 
 That process is `demo_counting_query`; it says in lines of JSON how far it is, and ends when its standard input does.
 All that it leaves is in one directory, which goes with it.
@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from tailrace.cli.demo_facts import NOT_COUNTED, Counted, Counting
+from tailrace.cli.demo_facts import NO_TABLE, NOT_COUNTED, Counted, Counting, Sales, Tabled, Tabling
 from tailrace.model.ids import TopicPartition
 
 QUERY: Final = "tailrace.cli.demo_counting_query"
@@ -29,6 +29,10 @@ READ_BYTES: Final = 65_536
 
 class Counter(Protocol):
     def now(self) -> Counted: ...
+
+    def table(self) -> Tabled:
+        """As of the last `now`."""
+        ...
 
     def close(self) -> None: ...
 
@@ -49,6 +53,9 @@ class NoCounter:
     def now(self) -> Counted:
         return self._counted
 
+    def table(self) -> Tabled:
+        return NO_TABLE
+
     def close(self) -> None:
         pass
 
@@ -61,6 +68,7 @@ class SparkCounter:
         self._folder = Path(tempfile.mkdtemp(prefix="tailrace-demo-spark-"))
         self._unread = b""
         self._now = Counted(Counting.STARTING)
+        self._table = Tabled(Tabling.STARTING)
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", query, bootstrap, json.dumps(offsets), str(self._folder)],
@@ -87,12 +95,24 @@ class SparkCounter:
                 break
             if not piece:
                 self._now = self._now._replace(state=Counting.FAILED, trouble=self._last_words())
+                if self._table.state in (Tabling.STARTING, Tabling.FILLING):
+                    self._table = self._table._replace(state=Tabling.FAILED, trouble=self._now.trouble)
                 break
             *lines, self._unread = (self._unread + piece).split(b"\n")
             for line in lines:
-                content = json.loads(line)
-                self._now = Counted(**{**content, "state": Counting(content["state"])})
+                self._take(json.loads(line))
         return self._now
+
+    def table(self) -> Tabled:
+        return self._table
+
+    def _take(self, content: dict[str, Any]) -> None:
+        table = content.pop("table", None)
+        if table is None:
+            self._now = Counted(**{**content, "state": Counting(content["state"])})
+            return
+        sales = tuple(Sales(*each) for each in table.get("sales", ()))
+        self._table = Tabled(**{**table, "state": Tabling(table["state"]), "sales": sales})
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -1,6 +1,7 @@
 """The process in which Spark counts the demo's orders: BOOTSTRAP OFFSETS FOLDER, with offsets as Spark takes them.
 
-Each line on standard output is a JSON object, the fields of `Counted`. It ends when its standard input does.
+Each line on standard output is a JSON object, the fields of `Counted`, or of `Tabled` as its field `table`. It ends
+when its standard input does.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import json
 import select
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tailrace.cli.demo_facts import Counted, Counting
+from tailrace.cli import demo_table
+from tailrace.cli.demo_facts import Counted, Counting, Tabled, Tabling
 from tailrace.model.errors import TailraceError
 from tailrace.spark import read_stream, session
 
@@ -25,8 +28,45 @@ SALES: Final = f"""
 """
 
 
-def say(counted: Counted) -> None:
-    print(json.dumps(counted._asdict()), flush=True)
+_one_at_a_time = threading.Lock()
+
+
+def say(what: Counted | Tabled) -> None:
+    """From the main thread, and from that in which Spark tells of its batches."""
+    fields = what._asdict()
+    with _one_at_a_time:
+        print(json.dumps(fields if isinstance(what, Counted) else {"table": fields}), flush=True)
+
+
+class SaidTable:
+    """The table, and what was said of it. Its trouble is not that of the query beside it."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._said = Tabled(Tabling.STARTING)
+        self._table: demo_table.OrdersTable | None = None
+        try:
+            self._table = demo_table.start(*arguments)
+        except Exception as error:
+            say(Tabled(Tabling.FAILED, trouble=trouble_of(error)))
+            return
+        if self._table is None:
+            say(Tabled(Tabling.MISSING))
+
+    def look(self) -> None:
+        if self._table is None:
+            return
+        try:
+            now = self._table.now()
+        except Exception as error:
+            now = self._said._replace(state=Tabling.FAILED, trouble=trouble_of(error))
+            self._table = None
+        if now != self._said:
+            self._said = now
+            say(now)
+
+    def stop(self) -> None:
+        if self._table is not None:
+            self._table.stop()
 
 
 def report(sales: Any, batch: int) -> None:
@@ -61,6 +101,8 @@ def run(bootstrap: str, offsets: str, folder: str) -> None:
         .foreachBatch(report)
         .start()
     )
+    topic, *_ = json.loads(offsets)
+    table = SaidTable(spark, topic, bootstrap, offsets, folder)
     is_ready = False
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         if (error := query.exception()) is not None:
@@ -69,7 +111,9 @@ def run(bootstrap: str, offsets: str, folder: str) -> None:
             is_ready = True
             if not query.lastProgress["numInputRows"]:
                 say(Counted(Counting.COUNTING))
+        table.look()
     query.stop()
+    table.stop()
     spark.stop()
 
 

@@ -64,6 +64,48 @@ class Counted(NamedTuple):
 NOT_COUNTED: Final = Counted(Counting.OFF)
 
 
+class Tabling(StrEnum):
+    """How far Spark is with putting the same orders into a table."""
+
+    OFF = "off"
+    MISSING = "missing"
+    STARTING = "starting"
+    FILLING = "filling"
+    FULL = "full"
+    FAILED = "failed"
+
+
+class Sales(NamedTuple):
+    """A row of the summary that SQL makes of the table."""
+
+    item: str
+    orders: int
+    cents: int
+
+
+class Tabled(NamedTuple):
+    state: Tabling
+    rows: int = 0
+    version: int | None = None
+    place: str = ""
+    sales: tuple[Sales, ...] = ()
+    trouble: str = ""
+
+    @property
+    def summed(self) -> int:
+        """How many rows the summary is of."""
+        return sum(each.orders for each in self.sales)
+
+    def is_sound(self, sent: int) -> bool:
+        """At the end: the table has every order, and the summary is of all of them."""
+        return self.state in (Tabling.OFF, Tabling.MISSING, Tabling.FULL) or (
+            self.state is Tabling.FILLING and self.rows == self.summed == sent
+        )
+
+
+NO_TABLE: Final = Tabled(Tabling.OFF)
+
+
 class Facts(NamedTuple):
     seconds: float
     sent: int
@@ -81,6 +123,7 @@ class Facts(NamedTuple):
     unexpected: int
     """Records that nobody waited for: a second time, or of other producers."""
     counted: Counted = NOT_COUNTED
+    tabled: Tabled = NO_TABLE
     waits_for_spark: bool = False
     """Nothing is sent: Spark is not there yet, or has not counted all of it."""
 
@@ -123,6 +166,7 @@ def facts_item(kind: str, facts: Facts) -> Item:
         "broker_cores": None if facts.usage.cores is None else round(facts.usage.cores, 3),
         "broker_restarts": facts.restarts,
         "spark": facts.counted._asdict(),
+        "table": {**facts.tabled._asdict(), "sales": [each._asdict() for each in facts.tabled.sales]},
         "partitions": [{"partition": each.number, "start": each.start, "end": each.end} for each in facts.partitions],
     }
 

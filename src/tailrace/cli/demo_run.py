@@ -7,20 +7,19 @@ on the same data: the client tries again whatever was under way, so nothing is l
 from __future__ import annotations
 
 import errno
-import signal
 import socket
 import time
 from collections.abc import Callable
 from contextlib import closing
-from types import FrameType
 from typing import Final, NamedTuple
 
 from tailrace.cli.demo_counting import Counter, counter
-from tailrace.cli.demo_facts import Counting, Facts, PartitionFacts, Rate, Scene
+from tailrace.cli.demo_facts import Counting, Facts, PartitionFacts, Rate, Scene, Tabling
 from tailrace.cli.demo_orders import Orders
 from tailrace.cli.demo_shows import Show, chosen_show
 from tailrace.cli.demo_stream import Stream
 from tailrace.cli.demo_usage import Usage, UsageMeter
+from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.output import CommandError, prepare_stdout
 from tailrace.cli.program import program_name
 from tailrace.client.admin import Admin
@@ -144,7 +143,7 @@ class Demo:
                 with closing(self._counter):
                     facts = self._stream_and_count(stream, interrupts)
         self._show.end(facts)
-        is_sound = facts.is_sound and facts.counted.is_sound(facts.sent)
+        is_sound = facts.is_sound and facts.counted.is_sound(facts.sent) and facts.tabled.is_sound(facts.sent)
         return 0 if is_sound or self._most_orders is None else 1
 
     def _stream_and_count(self, stream: Stream, interrupts: Interrupts) -> Facts:
@@ -156,12 +155,16 @@ class Demo:
         facts = self._overall(stream, time.monotonic() - self._began_s)
         if self._most_orders is not None:
             self._wait(stream, interrupts, self._all_are_counted(stream.sent))
-        return facts._replace(counted=self._counter.now())
+        return facts._replace(counted=self._counter.now(), tabled=self._counter.table())
 
     def _all_are_counted(self, sent: int) -> Callable[[], bool]:
         def is_done() -> bool:
-            counted = self._counter.now()
-            return counted.state is not Counting.COUNTING or counted.orders >= sent
+            counted, tabled = self._counter.now(), self._counter.table()
+            if counted.state is Counting.COUNTING and counted.orders < sent:
+                return False
+            return tabled.state is not Tabling.STARTING and (
+                tabled.state is not Tabling.FILLING or tabled.summed >= sent
+            )
 
         return is_done
 
@@ -251,6 +254,7 @@ class Demo:
             out_of_order=stream.out_of_order,
             unexpected=stream.unexpected,
             counted=self._counter.now(),
+            tabled=self._counter.table(),
         )
 
 
@@ -287,23 +291,3 @@ class Pace:
         whole = int(self._due)
         self._due -= whole
         return whole
-
-
-class Interrupts:
-    """Within the block Ctrl-C and SIGTERM ask for an end; asked a second time, it comes at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __enter__(self) -> Interrupts:
-        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Scene
+from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Sales, Scene, Tabled, Tabling
 from tailrace.cli.output import printable
 from tailrace.cli.sizes import counted, shown_size
 
@@ -38,6 +38,7 @@ def frame(scene: Scene, facts: Facts, history: Sequence[tuple[Rate, Rate]], widt
         fact("latency", latency(facts), inner),
         fact("broker", broker(scene, facts), inner),
         *(fact("spark", text, inner) for text in spark(facts.counted, facts.sent)),
+        *(fact("table", text, inner) for text in table(facts.tabled, facts.sent)),
         Text(),
         partition_table(facts.partitions, inner),
         Text(),
@@ -138,6 +139,37 @@ def spark(counted: Counted, sent: int) -> list[Text]:
     return [text]
 
 
+def table(tabled: Tabled, sent: int) -> list[Text]:
+    """A line on the table that the orders go into; none where there is none to be."""
+    match tabled.state:
+        case Tabling.OFF:
+            return []
+        case Tabling.MISSING:
+            return [Text.assemble(("pip install 'tailrace[tables]'", "cyan"), ("   and they go into a table", "dim"))]
+        case Tabling.STARTING:
+            return [Text("a table is being made", "dim")]
+        case Tabling.FAILED:
+            return [Text.assemble(("failed", BAD), f": {printable(tabled.trouble)}")]
+    text = Text.assemble((f"{tabled.rows:,} rows", "bold"))
+    if tabled.state is Tabling.FULL:
+        text.append("   that is enough: it ends here", "dim")
+    elif tabled.rows != sent:
+        text.append(f"   {sent - tabled.rows:,} to come" if tabled.rows < sent else "   MORE THAN SENT")
+    text.append(f"   version {tabled.version}", "dim")
+    return [text]
+
+
+def sales_table(sales: Sequence[Sales]) -> Padding:
+    """What SQL makes of the table."""
+    shown = Table(box=None, header_style="dim", padding=(0, 3, 0, 0), pad_edge=False)
+    shown.add_column("item", no_wrap=True)
+    for name in ("orders", "sales"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for each in sales:
+        shown.add_row(printable(each.item), f"{each.orders:,}", f"{each.cents / 100:,.2f}")
+    return Padding(shown, (0, 0, 0, NAMES_WIDTH + 2), expand=False)
+
+
 def partition_table(partitions: Sequence[PartitionFacts], width: int) -> Padding:
     room = width - OFFSETS_WIDTH
     highest = max((each.end for each in partitions), default=0)
@@ -184,18 +216,22 @@ def things_to_try(scene: Scene, facts: Facts) -> list[tuple[str, str]]:
     ]
     if facts.pid is not None:
         things.append((f"kill -9 {facts.pid}", "starts again, nothing is lost"))
+    if facts.tabled.state is Tabling.FILLING:
+        place = shlex.quote(facts.tabled.place)
+        things.append((f"{scene.program} pipeline table {scene.topic} --to {place} --history", "the table's versions"))
     if scene.metrics_url is not None:
         things.append((f"curl {scene.metrics_url}", "for Prometheus"))
     return things
 
 
 def commands(things: Sequence[tuple[str, str]], width: int) -> Text:
-    """A line each. A command is to be copied, so it is never broken; what it means gives way."""
-    column = max(len(command) for command, _ in things)
+    """A line each. A command is to be copied: what it means gives way first."""
+    whole = [command for command, meaning in things if 4 + len(command) + 3 + len(meaning) <= width]
+    column = max(map(len, whole), default=0)
     lines = []
     for command, meaning in things:
         shown = Text.assemble(f"    {command:<{column}}   ", (meaning, "dim"))
-        shown.stylize("cyan", 4, 4 + column)
+        shown.stylize("cyan", 4, 4 + max(column, len(command)))
         if len(shown) > width:
             shown = shown[: 4 + len(command)]
         lines.append(shown)
@@ -206,6 +242,8 @@ def line(facts: Facts) -> str:
     """A moment where there is no terminal."""
     if facts.waits_for_spark:
         so_far = f": {facts.counted.orders:,} of {facts.sent:,} counted" if facts.sent else ""
+        if so_far and facts.tabled.state is Tabling.FILLING:
+            so_far += f", {facts.tabled.rows:,} in the table"
         return f"waiting for Spark{so_far}"
     memory = facts.usage.memory_bytes
     parts = [
@@ -219,11 +257,14 @@ def line(facts: Facts) -> str:
         parts.append(f"broker {shown_size(memory)}")
     if facts.counted.state is Counting.COUNTING:
         parts.append(f"Spark has counted {facts.counted.orders:,}")
+    if facts.tabled.state is Tabling.FILLING:
+        parts.append(f"the table has {facts.tabled.rows:,}")
     return " | ".join(parts)
 
 
 def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> RenderableType:
-    is_sound = facts.is_sound and (not is_once or facts.counted.is_sound(facts.sent))
+    is_counted = facts.counted.is_sound(facts.sent) and facts.tabled.is_sound(facts.sent)
+    is_sound = facts.is_sound and (not is_once or is_counted)
     mark = Text.assemble(("✓ ", GOOD)) if is_sound else Text.assemble(("✗ ", BAD))
     ends = "  ".join(f"{each.number}: {each.end:,}" for each in facts.partitions)
     return Group(
@@ -234,6 +275,8 @@ def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> Rendera
         fact("broker", broker(scene, facts)),
         fact("offsets", Text(ends)),
         *(fact("spark", text) for text in spark(facts.counted, facts.sent)),
+        *(fact("table", text) for text in table(facts.tabled, facts.sent)),
+        *([sales_table(facts.tabled.sales)] if facts.tabled.sales else []),
         Text(),
         Text("What next", "bold"),
         commands(next_steps(scene, is_once=is_once), width),

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tailrace import __version__
-from tailrace.cli import cluster, completion, config, consume, demo, group, log, produce, serve, topic, txn
+from tailrace.cli import cluster, completion, config, consume, demo, group, log, pipeline, produce, serve, topic, txn
 from tailrace.cli.command import Command, Handler
 from tailrace.cli.output import CommandError, report
 from tailrace.model.errors import StorageError, TailraceError
@@ -35,6 +35,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     txn,
     config,
     cluster,
+    pipeline,
     demo,
     log,
     completion,

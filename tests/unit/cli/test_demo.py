@@ -23,10 +23,11 @@ from rich.console import Console, RenderableType
 from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Scene
 from tailrace.cli.demo_latency import RECENT_S, Latencies
 from tailrace.cli.demo_orders import NO_ORDER, Order, Orders, number_of
-from tailrace.cli.demo_run import MOST_PER_STEP, TOPIC, Interrupts, Pace, create_topic, start_failed
+from tailrace.cli.demo_run import MOST_PER_STEP, TOPIC, Pace, create_topic, start_failed
 from tailrace.cli.demo_stream import MOST_UNDER_WAY, Stream
 from tailrace.cli.demo_usage import Usage, UsageMeter
-from tailrace.cli.demo_view import frame, line, sparkline, summary
+from tailrace.cli.demo_view import commands, frame, line, sparkline, summary
+from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.main import main
 from tailrace.client.cluster import Cluster
 from tailrace.client.producer import Producer
@@ -279,6 +280,11 @@ def test_a_narrow_terminal_gets_no_bars_and_whole_commands() -> None:
     lines = drawn(frame(SCENE, FACTS, [], 50), 50)
     assert not [text for text in lines if "█" in text]
     assert "    kcat -b localhost:9092 -t orders -C -o end" in lines
+
+
+def test_one_long_command_leaves_the_others_their_meaning() -> None:
+    text = commands([("tailrace serve", "a broker"), ("tailrace pipeline table", "so much of a meaning")], 40).plain
+    assert text == "    tailrace serve   a broker\n    tailrace pipeline table"
 
 
 def test_bars_are_to_one_scale() -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tailrace.cli import demo_counting
 from tailrace.cli.demo_counting import NoCounter, SparkCounter, counter
-from tailrace.cli.demo_facts import NOT_COUNTED, Counted, Counting
+from tailrace.cli.demo_facts import NO_TABLE, NOT_COUNTED, Counted, Counting, Sales, Tabled, Tabling
 from tailrace.cli.demo_view import spark
 from tailrace.model.ids import TopicPartition
 
@@ -58,6 +58,18 @@ def test_what_is_said_is_read_without_waiting(started: Callable[[str], SparkCoun
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_what_is_said_of_the_table_is_kept_apart(started: Callable[[str], SparkCounter]) -> None:
+    running = started(
+        "say(table=dict(state='filling', rows=7, version=3, place='p', sales=[['lamp', 7, 700]])); "
+        "say(state='counting', orders=12); sys.exit('no more memory\\n')"
+    )
+    assert running.table().state in (Tabling.STARTING, Tabling.FILLING)
+    eventually(running, Counting.FAILED)
+    sales = (Sales("lamp", 7, 700),)
+    assert running.table() == Tabled(Tabling.FAILED, 7, 3, "p", sales, "no more memory")
+    running.close()
+
+
 def test_it_is_told_where_to_begin(started: Callable[[str], SparkCounter]) -> None:
     running = started("say(state='failed', trouble=' '.join(sys.argv[1:3]))")
     assert eventually(running, Counting.FAILED).trouble == '127.0.0.1:1 {"orders": {"0": 5, "1": 7}}'
@@ -88,7 +100,7 @@ def test_one_that_does_not_end_is_ended(
 def test_without_spark_or_without_wanting_it_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     unwanted = counter("127.0.0.1:1", ENDS, is_wanted=False)
     assert isinstance(unwanted, NoCounter)
-    assert unwanted.now() == NOT_COUNTED
+    assert (unwanted.now(), unwanted.table()) == (NOT_COUNTED, NO_TABLE)
     really: Callable[..., Any] = importlib.util.find_spec
     monkeypatch.setattr(demo_counting, "find_spec", lambda name: None if name == "pyspark" else really(name))
     missing = counter("127.0.0.1:1", ENDS, is_wanted=True)

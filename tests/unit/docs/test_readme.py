@@ -13,7 +13,13 @@ README = Path(__file__).parents[3] / "README.md"
 ADDRESS = "localhost:9092"
 
 
-MARKS = {"spark": "tailrace.spark", "client": ADDRESS, "broker": "tailrace.Broker", "log": "load("}
+MARKS = {
+    "table": "read_table",
+    "spark": "tailrace.spark",
+    "client": ADDRESS,
+    "broker": "tailrace.Broker",
+    "log": "load(",
+}
 """What tells the kind of an example; the first that fits."""
 
 
@@ -31,8 +37,8 @@ def run(example: str) -> None:
 
 
 def test_every_example_is_run() -> None:
-    """That with Spark by `test_spark_readme.py`."""
-    assert [kind(each) for each in examples()] == ["client", "client", "spark", "broker", "log"]
+    """Those with Spark by `test_spark_readme.py` and `test_table_readme.py`."""
+    assert [kind(each) for each in examples()] == ["client", "client", "spark", "table", "broker", "log"]
 
 
 def test_the_client_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
