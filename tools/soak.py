@@ -11,10 +11,14 @@
     spark kills              Spark drivers and executors are ended with SIGKILL, and stopped and doubled, while they
                              copy 1,000,000 records exactly once: the copy must be the original
                              (tests/support/spark_sink_storm.py); also on a real Kafka
+    table kills              Spark drivers and workers are ended with SIGKILL, and stopped and doubled, while a topic of
+                             1,000,000 records becomes a table, in each format and mode: it must be what a plain model
+                             says (tests/support/spark_table_storm.py)
     storms                   groups and transactions in the simulator, over a network that loses, doubles and delays,
-                             with a broker that is killed, and the exactly-once sink; each seed is a story that must
-                             come out right (tests/sim/test_group_storms.py, tests/sim/test_transaction_storms.py,
-                             tests/sim/test_exactly_once_storms.py)
+                             with a broker that is killed, the exactly-once sink, and tables with two drivers; each
+                             seed is a story that must come out right (tests/sim/test_group_storms.py,
+                             tests/sim/test_transaction_storms.py, tests/sim/test_exactly_once_storms.py,
+                             tests/sim/test_table_storms.py)
     hostile inputs           damaged bytes go through every reader, which must end in an answer or in a typed error
                              (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
                              interpreted
@@ -58,11 +62,22 @@ STORM_TESTS = {
     "group storms": "tests/sim/test_group_storms.py",
     "transaction storms": "tests/sim/test_transaction_storms.py",
     "exactly-once storms": "tests/sim/test_exactly_once_storms.py",
+    "table storms": "tests/sim/test_table_storms.py",
 }
 KILLS = "kills"
 COPIERS = "copier kills"
 SPARK = "spark kills"
 SPARK_ON_KAFKA = "spark kills on Kafka"
+TABLES = {
+    f"table kills, {kind} {mode}": (kind, mode)
+    for kind, mode in (
+        ("parquet", "append"),
+        ("delta", "append"),
+        ("delta", "upsert"),
+        ("iceberg", "append"),
+        ("iceberg", "upsert"),
+    )
+}
 REQUESTS = "hostile requests"
 PIECE_INPUTS = {
     "crash points": 50_000,
@@ -71,10 +86,12 @@ PIECE_INPUTS = {
     COPIERS: 25,
     SPARK: 20,
     SPARK_ON_KAFKA: 20,
+    **dict.fromkeys(TABLES, 20),
     REQUESTS: 50_000,
     "group storms": 100,
     "transaction storms": 100,
     "exactly-once storms": 1000,
+    "table storms": 100,
     "directories": 2_000,
     "appends": 2_000,
 }
@@ -102,6 +119,7 @@ class Figures:
     storms: Counter[str] = field(default_factory=Counter)
     copiers: Counter[str] = field(default_factory=Counter)
     spark: dict[str, Counter[str]] = field(default_factory=dict)
+    tables: dict[str, Counter[str]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     growth_bytes: int = 0
     """The most that a broker has grown under hostile requests."""
@@ -215,6 +233,10 @@ class Soak:
             counts = ("records", "kills", "executors_killed", "stops", "drivers", "batches")
             figures.spark.setdefault(piece.target, Counter()).update({each: told[each] for each in counts})
             return
+        if piece.target in TABLES:
+            counts = ("records", "rows", "dead_letters", "kills", "workers_killed", "stops", "drivers", "batches")
+            figures.tables.setdefault(piece.target, Counter()).update({each: told[each] for each in counts})
+            return
         if piece.target == REQUESTS:
             figures.requests.update({each: told[each] for each in ("requests", "answered", "closed", "given_up")})
             figures.growth_bytes = max(figures.growth_bytes, told["rss_after_bytes"] - told["rss_before_bytes"])
@@ -245,6 +267,12 @@ def start(piece: Piece) -> subprocess.Popen[str]:
         command += ["--kafka"] if piece.target == SPARK_ON_KAFKA else []
         if piece.seed % 2:  # a local master does not speculate, and has no executors to kill
             command += ["--speculation", "--master", "local-cluster[2,1,1024]"]
+    elif piece.target in TABLES:
+        kind, mode = TABLES[piece.target]
+        command = [str(SUPPORT / "spark_table_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command += ["--format", kind, "--mode", mode]
+        on_a_cluster = (piece.seed + list(TABLES).index(piece.target)) % 2  # of neighbours one is
+        command += ["--executors", "local-cluster" if on_a_cluster else "local"]
     elif piece.target == REQUESTS:
         environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
         command = [str(SUPPORT / "request_storm.py"), "--count", str(piece.inputs), "--seed", str(piece.seed)]
@@ -308,6 +336,13 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
             f"{spark['stops']:,} drivers stopped and doubled; {spark['records']:,} records copied by "
             f"{spark['drivers']:,} drivers in {spark['batches']:,} batches; {verdict}; {ending}"
         )
+    for target, tables in figures.tables.items():
+        yield (
+            f"| {day} | {target} | {tables['kills']:,} drivers and {tables['workers_killed']:,} workers or executors "
+            f"killed, {tables['stops']:,} drivers stopped and doubled; {tables['records']:,} records became "
+            f"{tables['rows']:,} rows and {tables['dead_letters']:,} dead letters, by {tables['drivers']:,} drivers in "
+            f"{tables['batches']:,} batches; {verdict}; {ending}"
+        )
     requests = figures.requests
     if requests:
         yield (
@@ -346,6 +381,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--spark-kills-on-kafka", type=int, default=0, metavar="N", help="the same on a real Kafka; default 0"
     )
     parser.add_argument(
+        "--table-kills", type=int, default=20, metavar="N", help="in each format and mode; default 20; 0 for none"
+    )
+    parser.add_argument(
         "--storms", type=int, default=1_000, metavar="N", help="seeds of each; default 1,000; 0 for none"
     )
     parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none")
@@ -359,6 +397,7 @@ def main(arguments: list[str] | None = None) -> int:
         COPIERS: args.copier_kills,
         SPARK: args.spark_kills,
         SPARK_ON_KAFKA: args.spark_kills_on_kafka,
+        **dict.fromkeys(TABLES, args.table_kills),
         REQUESTS: args.requests,
         **dict.fromkeys(STORM_TESTS, args.storms),
         "compaction crash points": args.compaction_crash_points,

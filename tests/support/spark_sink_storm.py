@@ -75,12 +75,12 @@ class Figures:
 
 
 class SparkDriver:
-    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, arguments: list[str], environment: dict[str, str], program: Path = DRIVER) -> None:
         """In a session of its own: whatever it starts is found by that."""
         self.lines: list[str] = []
         self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115  # as long as the process
         self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), *arguments],
+            [sys.executable, str(program), *arguments],
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,

@@ -64,7 +64,15 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "shares", lambda: {"codecs": 2, "checkpoints": 1})
-    unwanted = ("kills", "copier-kills", "spark-kills", "requests", "compaction-crash-points", "crash-points")
+    unwanted = (
+        "kills",
+        "copier-kills",
+        "spark-kills",
+        "table-kills",
+        "requests",
+        "compaction-crash-points",
+        "crash-points",
+    )
     none = [word for name in unwanted for word in (f"--{name}", "0")]
     assert soak.main([*none, "--storms", "1", "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
     printed = capsys.readouterr().out

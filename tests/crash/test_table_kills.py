@@ -1,0 +1,46 @@
+"""Real Spark drivers are killed while topics become tables; `spark_table_storm` tells how and what is compared."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+
+import pytest
+
+KILLS = int(os.environ.get("SPARK_KILLS", "3"))
+RECORDS = int(os.environ.get("SPARK_RECORDS", "20000"))
+SEED = 8
+COMBINATIONS = (
+    ("parquet", "append"),
+    ("delta", "append"),
+    ("delta", "upsert"),
+    ("iceberg", "append"),
+    ("iceberg", "upsert"),
+)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("kind", "mode"), COMBINATIONS)
+def test_a_table_equals_a_plain_model_of_its_topic(kind: str, mode: str) -> None:
+    for package in ("pyspark", "deltalake", "pyiceberg"):
+        pytest.importorskip(package)
+    from spark_table_storm import storm
+
+    figures = storm(
+        Namespace(
+            format=kind,
+            mode=mode,
+            kills=KILLS,
+            stops=1,
+            records=RECORDS,
+            seed=SEED + COMBINATIONS.index((kind, mode)),
+            executors="local",
+        )
+    )
+    print(figures)
+    assert not figures.differences, "\n".join(figures.differences)
+    assert figures.kills == KILLS
+    assert figures.stops == 1
+    assert figures.rows > 0
+    assert figures.dead_letters > 0
