@@ -14,6 +14,8 @@ from peer_row import Row
 PICTURE = DOCS / "bench-spark.svg"
 BEGIN = "<!-- bench-spark: begin -->"
 END = "<!-- bench-spark: end -->"
+LAG_BEGIN = "<!-- bench-spark-lag: begin -->"
+LAG_END = "<!-- bench-spark-lag: end -->"
 HEADS = ("row", "Tailrace", "beside", "ratio, median (spread)", "mark")
 
 
@@ -47,6 +49,27 @@ def write_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
     return [PAGE, PICTURE]
 
 
+def write_lag_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
+    PAGE.write_text(replace_section(PAGE.read_text(), LAG_BEGIN, LAG_END, lag_section(rows, facts)))
+    return [PAGE]
+
+
+def lag_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
+    load = " ".join(str(value) for value in facts["load_average"])
+    lines = [
+        "## How far a table is behind",
+        "",
+        f'`make bench-spark ARGS="--lag-minutes {facts["lag_minutes"]:g}"` measures this anew: 50,000 records a second',
+        "into a topic, and a Delta table that follows with a trigger of 10 s, upkeep included, all on the same cores.",
+        "",
+        f"| {' | '.join(HEADS)} | |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [f"| {' | '.join(cells(row))} | {'' if row.holds else 'not reached'} |" for row in rows]
+    lines += ["", f"Measured on {facts['date']}: {facts['cores']} cores, load average {load} at the start.", ""]
+    return "\n".join(lines) + "\n"
+
+
 def page_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
     load = " ".join(str(value) for value in facts["load_average"])
     lines = [
@@ -59,6 +82,8 @@ def page_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
         "that there are; many segments beside one; a stream into a topic beside the same into Parquet files.",
         "A filter on time in the middle of a log stops at its end only where `timestampDisorder` promises an order;",
         "without it, everything behind its beginning is read.",
+        "A topic becomes a Delta table beside Spark's own copy of Parquet files with the same rows, columns and codec",
+        "(snappy); upserts stand beside a plain rewrite of the whole table, in seconds, each with its own overhead.",
         "",
         "![Spark on topics beside Spark on Parquet files](bench-spark.svg)",
         "",
@@ -104,7 +129,7 @@ def picture(rows: Sequence[Row]) -> str:
         out.append(f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle" class="small">{tenth / 10:g}</text>')
     for place, row in enumerate(drawn):
         out += bar(row, TOP_PX + ROW_PX * place, x)
-    foot = "sinks: beside the same stream into Parquet files · segments: Tailrace beside itself"
+    foot = "sinks, tables: beside the same into Parquet files · segments: Tailrace beside itself"
     out.append(f'<text x="12" y="{bottom + 36}" class="small">{foot}</text>')
     return "\n".join([*out, "</svg>\n"])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import spark_data
+import spark_table_rows
 from peer_row import Row
 from tailrace.testing.broker import Broker
 
@@ -94,11 +95,22 @@ class Bench:
             found[who] += cpu_s_of(pid)
         return found
 
-    def alternate(self, sides: dict[str, Callable[[], object]]) -> list[dict[str, tuple[float, dict[str, float]]]]:
-        """Of each round that counts, what each side took."""
+    def alternate(
+        self,
+        sides: dict[str, Callable[[], object]],
+        before: Mapping[str, Callable[[], object]] | None = None,
+        between: Callable[[], object] | None = None,
+    ) -> list[dict[str, tuple[float, dict[str, float]]]]:
+        """Of each round that counts, what each side took. `before` is done for sides that need it, `between` after each
+        round: neither is counted."""
         found = []
         for number in range(-self.warm_ups, self.rounds):
-            one = {name: self.timed(work) for name, work in sides.items()}
+            one = {}
+            for name, work in sides.items():
+                (before or {}).get(name, int)()
+                one[name] = self.timed(work)
+            if between is not None:
+                between()
             shown = ", ".join(f"{name} {took:.2f} s" for name, (took, _) in one.items())
             self.say(f"{f'round {number + 1}' if number >= 0 else 'warm-up'}: {shown}")
             if number >= 0:
@@ -306,4 +318,6 @@ MEASUREMENTS: dict[str, Callable[[Bench], list[Row]]] = {
     "filters": filters,
     "segments": segments,
     "sinks": sinks,
+    "appends": spark_table_rows.appends,
+    "upserts": spark_table_rows.upserts,
 }

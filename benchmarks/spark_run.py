@@ -1,10 +1,11 @@
 """`make bench-spark`: Spark reading and writing topics, beside Spark on uncompressed Parquet files of the same rows.
 
     python benchmarks/spark_run.py [--rows N] [--rounds N] [--only NAME,…] [--quick] [--folder DIR] [--no-docs]
+    python benchmarks/spark_run.py --lag-minutes 10     how far a table is behind a topic that grows all the time
 
-Needs the extra `tailrace[spark]`. A whole run takes about ten minutes and up to 4 GB in the folder; one with all rows,
-five rounds or more and 5 million rows writes its table and plot into docs/. Marks that are not reached are shown as
-they are; the exit code tells only whether the run was complete.
+Needs the extras `tailrace[spark,tables]`. A whole run takes about twenty minutes and up to 8 GB in the folder; one with
+all rows, five rounds or more and 5 million rows writes its table and plot into docs/, one of ten minutes its lag. Marks
+that are not reached are shown as they are; the exit code tells only whether the run was complete.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from rich.console import Console
 import peer_report
 import spark_data
 import spark_report
+import spark_table_lag
+import spark_table_rows
 from peer_row import Row
 from peers_run import say_to
 from spark_rows import MEASUREMENTS, SINK_SHARE, SINK_TOPIC, WARM_UPS, Bench
@@ -34,6 +37,7 @@ from tailrace.testing.broker import Broker
 RESULTS = Path(__file__).resolve().parents[1] / "build" / "bench-spark.json"
 ROWS = 5_000_000
 QUICK_ROWS = 100_000
+DOCUMENTED_LAG_MINUTES = 10
 BROKER_SETTINGS = {"log.retention.ms": -1, "log.initial.task.delay.ms": 3_600_000}
 SPARK_SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": 2}
 
@@ -44,6 +48,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default=",".join(MEASUREMENTS), help=f"some of: {', '.join(MEASUREMENTS)}")
     parser.add_argument("--quick", action="store_true", help="one short round: tries the runner, measures nothing")
+    parser.add_argument("--lag-minutes", type=float, help="measure only how far a table is behind, for so long")
     parser.add_argument("--folder", type=Path, help="where rows are written; a temporary folder otherwise")
     parser.add_argument("--json", type=Path, default=RESULTS, help=f"where to write all figures ({RESULTS.name})")
     parser.add_argument("--no-docs", action="store_true", help="leave docs/ alone whatever was measured")
@@ -53,12 +58,17 @@ def main() -> int:
     rows = args.rows or (QUICK_ROWS if args.quick else ROWS)
     if unknown or args.rounds < 1 or rows < 10_000:
         parser.error(f"some of {', '.join(MEASUREMENTS)}; at least one round, and 10,000 rows")
+    if args.lag_minutes is not None and args.lag_minutes < 0.5:
+        parser.error("half a minute of lag at least")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the broker and Spark are ended
     console = Console(width=None if sys.stdout.isatty() else 130)
     rounds, warm_ups = (1, 0) if args.quick else (args.rounds, WARM_UPS)
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        facts = facts_of_this_run(rows, rounds)
-        found, failures = measured(Path(folder), rows, rounds, warm_ups, wanted, console)
+        facts = facts_of_this_run(rows, rounds) | {"lag_minutes": args.lag_minutes}
+        if args.lag_minutes is not None:
+            found, failures = measured_lag(Path(folder), args.lag_minutes, console)
+        else:
+            found, failures = measured(Path(folder), rows, rounds, warm_ups, wanted, console)
     if args.quick:
         console.print("[yellow]quick: these figures mean nothing[/yellow]")
     console.print(spark_report.table(found))
@@ -66,8 +76,11 @@ def main() -> int:
     args.json.write_text(json.dumps({"facts": facts, "rows": [peer_report.as_json(row) for row in found]}, indent=1))
     console.print(f"all figures: {args.json}")
     is_whole = wanted == list(MEASUREMENTS) and rounds >= 5 and rows >= ROWS and not failures
+    if args.lag_minutes is not None:
+        is_whole = args.lag_minutes >= DOCUMENTED_LAG_MINUTES and not failures
     if is_whole and not args.no_docs:
-        for path in spark_report.write_docs(found, facts):
+        write = spark_report.write_docs if args.lag_minutes is None else spark_report.write_lag_docs
+        for path in write(found, facts):
             console.print(f"written: {path}")
     return 1 if failures else 0
 
@@ -97,6 +110,20 @@ def measured(
     return rows, failures
 
 
+def measured_lag(folder: Path, minutes: float, console: Console) -> tuple[list[Row], list[str]]:
+    from tailrace.spark import session
+
+    with Broker(BROKER_SETTINGS, data_dir=folder / "broker") as broker:
+        spark = session("bench", "local[2]", SPARK_SETTINGS, progress=False)
+        try:
+            return spark_table_lag.lag(Bench(spark, broker, folder, 0, 1, 0, say_to(console)), minutes), []
+        except Exception as error:
+            console.print(f"[red]lag failed:[/red] {error}", highlight=False)
+            return [], ["lag"]
+        finally:
+            spark.stop()
+
+
 def facts_of_this_run(rows: int, rounds: int) -> dict[str, Any]:
     import pyspark
 
@@ -104,7 +131,11 @@ def facts_of_this_run(rows: int, rounds: int) -> dict[str, Any]:
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "rows": rows,
-        "rows_of": {"files": rows, "brokers": rows, "segments": rows, "at-least-once": sunk, "exactly-once": sunk},
+        "rows_of": {
+            **dict.fromkeys(("files", "brokers", "segments"), rows),
+            **dict.fromkeys(("at-least-once", "exactly-once"), sunk),
+            **dict.fromkeys((spark_table_rows.FROM_FILES, spark_table_rows.FROM_BROKERS), rows),
+        },
         "partitions": spark_data.PARTITIONS,
         "rounds": rounds,
         "warm_ups": WARM_UPS,
