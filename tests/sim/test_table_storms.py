@@ -77,7 +77,7 @@ def hidden_rows_are_committed_only_when_they_change(patch: pytest.MonkeyPatch) -
 
 
 def dead_letters_are_not_skipped(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(batch, "Reading", lambda **given: Reading(**{**given, "dead_from": {}}))
+    patch.setattr(batch, "Reading", lambda **given: Reading(**{**given, "has_letter": {}}))
 
 
 def a_batch_ends_anywhere(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tailrace.spark.errors import ChangedMeanwhileError
 from tailrace.spark.source.ranges import Bounds, OffsetRange
 from tailrace.spark.tables.job.topic import Sight
-from tailrace.spark.tables.store import About, Change, Commit, DataFile, FileTarget, Offsets, Removed
+from tailrace.spark.tables.store import About, Change, Commit, DataFile, FileTarget, Offsets, Removed, Snapshot
 from tailrace.spark.tables.tasks import AppendDone, Bucketed, Reading, UpsertDone
 from tailrace.spark.tables.values.plan import Discovered, ValueDecoder
 
@@ -261,13 +261,21 @@ class FakeWork:
     cores: int = 2
     batches_written: int = 0
 
+    def letters_from(self, dead: Snapshot, start: Offsets) -> dict[int, frozenset[int]]:
+        step()
+        found: dict[int, set[int]] = {}
+        for each in self.world.rows(dead.files()):
+            if each.offset >= start.get(each.partition, 0):
+                found.setdefault(each.partition, set()).add(each.offset)
+        return {partition: frozenset(offsets) for partition, offsets in found.items()}
+
     def append(self, reading: Reading, target: FileTarget, pieces: Sequence[OffsetRange], told: object) -> AppendDone:
         step()
         records = self.world.read(pieces)
         discovered = _unknown(records, reading)
         if discovered:
             return AppendDone([], [], 0, 0, 0, [discovered])
-        good = [each for each in records if not each.is_bad]
+        good = _good(records, reading)
         dead = _dead(records, reading)
         adds = [file for each in pieces for file in self.world.write(_of(good, each), {})]
         return AppendDone(adds, self.world.write(dead, {}), len(good), len(dead), 0, [])
@@ -287,7 +295,7 @@ class FakeWork:
         if discovered:
             return UpsertDone([], [], [], [], [], 0, 0, 0, 0, [discovered])
         done = UpsertDone([], [], [], [], self.world.write(_dead(records, reading), {}), 0, 0, 0, 0, [])
-        good = [each for each in records if not each.is_bad]
+        good = _good(records, reading)
         for bucket in sorted({bucket_of(each.key, buckets) for each in good}):
             batch = [each for each in good if bucket_of(each.key, buckets) == bucket]
             self._merge(done, main, hidden, bucket, batch)
@@ -344,7 +352,15 @@ def _is_in(record: Record, piece: OffsetRange) -> bool:
 
 
 def _dead(records: list[Record], reading: Reading) -> list[Record]:
-    return [each for each in records if each.is_bad and each.offset >= reading.dead_from.get(each.partition, 0)]
+    return [each for each in records if each.is_bad and not _has_letter(each, reading)]
+
+
+def _good(records: list[Record], reading: Reading) -> list[Record]:
+    return [each for each in records if not each.is_bad and not _has_letter(each, reading)]
+
+
+def _has_letter(record: Record, reading: Reading) -> bool:
+    return record.offset in reading.has_letter.get(record.partition, ())
 
 
 def _unknown(records: list[Record], reading: Reading) -> Discovered:

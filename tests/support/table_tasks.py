@@ -66,7 +66,7 @@ def write_records(root: Path, partition: int, records: Sequence[Record], per_bat
 
 def reading_of(root: Path, place: Path, plan: TextPlan | None = None, **more: Any) -> Reading:
     """Of the topic `t` in `root`, for tables in `place`."""
-    settings: dict[str, Any] = {"key": "bytes", "dead_from": {}, **more}
+    settings: dict[str, Any] = {"key": "bytes", **more}
     dead = target_of(place / "dead", columns.dead_letter_schema())
     return Reading(options_for(root, "t"), plan or TextPlan(), dead=dead, **settings)
 

@@ -73,11 +73,21 @@ def test_bad_values_are_dead_letters_and_not_rows(tmp_path: Path, log: Path) -> 
 def test_letters_that_the_table_has_are_not_written_again(tmp_path: Path, log: Path) -> None:
     write_records(log, 0, [(b"k", BAD)] * 5)
     target = append_target(tmp_path, TextPlan())
-    reading = reading_of(log, tmp_path, dead_from={0: 3})
+    reading = reading_of(log, tmp_path, has_letter={0: pa.array([0, 1, 2]), 1: pa.array([3])})
     done = append_piece(reading, target, piece(0, 5))
     assert [row["_offset"] for row in rows_of(reading.dead, done.dead_adds)] == [3, 4]
-    assert append_piece(reading_of(log, tmp_path, dead_from={0: 5}), target, piece(0, 5)).dead_adds == []
+    all_of_them = {0: pa.array(range(5))}
+    assert append_piece(reading_of(log, tmp_path, has_letter=all_of_them), target, piece(0, 5)).dead_adds == []
     assert done.adds == []
+
+
+def test_a_record_with_a_letter_is_no_row_even_if_it_could_be_one(tmp_path: Path, log: Path) -> None:
+    write_records(log, 0, [(b"a", b"x"), (b"b", b"y"), (b"c", BAD)])
+    target = append_target(tmp_path, TextPlan())
+    reading = reading_of(log, tmp_path, has_letter={0: pa.array([1])})
+    done = append_piece(reading, target, piece(0, 3))
+    assert [row["_offset"] for row in rows_of(target, done.adds)] == [0]
+    assert [row["_offset"] for row in rows_of(reading.dead, done.dead_adds)] == [2]
 
 
 def test_text_keys_that_are_none_are_dead_letters(tmp_path: Path, log: Path) -> None:

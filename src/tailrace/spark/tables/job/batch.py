@@ -163,7 +163,7 @@ class Batches:
             plan=plan,
             key="string" if settings.key == "string" else "bytes",
             dead=tables.dead.target(),
-            dead_from=dict(tables.dead.offsets),
+            has_letter=self._work.letters_from(tables.dead, tables.main.offsets),
             codec=settings.codec,
             target_bytes=settings.target_bytes,
         )

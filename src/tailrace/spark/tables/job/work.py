@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from tailrace.model.errors import TailraceError
 from tailrace.spark.errors import PipelineError
 from tailrace.spark.source.ranges import OffsetRange
-from tailrace.spark.tables.store import DataFile, FileTarget
+from tailrace.spark.tables.job.letters import letters_from
+from tailrace.spark.tables.store import DataFile, FileTarget, Offsets, Snapshot
 from tailrace.spark.tables.tasks import (
     AppendDone,
     Bucketed,
@@ -27,6 +28,7 @@ from tailrace.spark.tables.tasks import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
@@ -41,6 +43,8 @@ _log: Final = logging.getLogger("tailrace.spark")
 class Work(Protocol):
     @property
     def cores(self) -> int: ...
+
+    def letters_from(self, dead: Snapshot, start: Offsets) -> Mapping[int, pa.Array]: ...
 
     def append(
         self, reading: Reading, target: FileTarget, pieces: Sequence[OffsetRange], told: Told | None
@@ -69,6 +73,9 @@ class SparkWork:
     @property
     def cores(self) -> int:
         return int(self._spark.sparkContext.defaultParallelism)
+
+    def letters_from(self, dead: Snapshot, start: Offsets) -> Mapping[int, pa.Array]:
+        return letters_from(dead, start)
 
     def append(
         self, reading: Reading, target: FileTarget, pieces: Sequence[OffsetRange], told: Told | None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import pyarrow as pa
+
 from tailrace.spark.options.source import SourceOptions
-from tailrace.spark.tables.store import FileTarget, Offsets
+from tailrace.spark.tables.store import FileTarget
 from tailrace.spark.tables.values.plan import ValuePlan
 
 KeyForm = Literal["bytes", "string"]
@@ -29,9 +31,8 @@ class Reading:
     key: KeyForm
     dead: FileTarget
     """Of the table of dead letters."""
-    dead_from: Offsets
-    """What that table has already: letters with offsets before these are there, and not written again. Partitions that
-    are not named begin at 0."""
+    has_letter: Mapping[int, pa.Array] = field(default_factory=dict)
+    """Partition → offsets of records that have a letter in that table already. They get no other, and are no rows."""
     codec: str = CODEC
     """Of Parquet files: snappy, zstd, gzip, lz4 or none."""
     target_bytes: int = TARGET_BYTES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from tailrace.spark.source import columns as source
 from tailrace.spark.source.columns import Columns
 from tailrace.spark.tables import columns as names
-from tailrace.spark.tables.store import Offsets
 from tailrace.spark.tables.tasks.partitions import unplaceable
 from tailrace.spark.tables.tasks.reading import KeyForm, Reading
 from tailrace.spark.tables.values.plan import NOTHING, Discovered
@@ -85,9 +84,22 @@ class RowMaker:
         if self._partition_by:
             unplaced = unplaceable(good, self._partition_by, only_in_folders=self._only_in_folders)
             bad = {**unplaced, **bad}
-        if not bad:
+        settled = self._settled(records)
+        if not bad and not settled:
             return Rows(good, None, read_bytes)
-        return Rows(_without(good, bad), dead_letters(records, bad, self._reading.dead_from), read_bytes)
+        new = {row: why for row, why in bad.items() if row not in settled}
+        return Rows(_without(good, settled.union(bad)), dead_letters(records, new) if new else None, read_bytes)
+
+    def _settled(self, records: pa.RecordBatch) -> frozenset[int]:
+        """Rows that have a letter already."""
+        has_letter = self._reading.has_letter
+        if not has_letter or not records.num_rows:
+            return frozenset()
+        offsets = has_letter.get(records.column(source.PARTITION)[0].as_py())
+        if offsets is None:
+            return frozenset()
+        found = pc.is_in(records.column(source.OFFSET), value_set=offsets)
+        return frozenset(pc.indices_nonzero(found).to_pylist())
 
     def _own(self, records: pa.RecordBatch, key: pa.Array) -> list[pa.Array]:
         partition, offset = records.column(source.PARTITION), records.column(source.OFFSET)
@@ -97,17 +109,14 @@ class RowMaker:
         return [records.column(source.TOPIC), partition, offset, timestamp, key, records.column(source.HEADERS)]
 
 
-def dead_letters(records: pa.RecordBatch, bad: Mapping[int, str], have: Offsets) -> pa.RecordBatch | None:
-    """The letters for rows of `records`, in their order, without those that the table has. None, if there are none."""
+def dead_letters(records: pa.RecordBatch, bad: Mapping[int, str]) -> pa.RecordBatch:
+    """The letters for rows of `records`, in their order."""
     rows = sorted(bad)
     chosen = records.take(pa.array(rows, pa.int64()))
     columns = [*chosen.columns, pa.array([bad[row] for row in rows], pa.string())]
     time_at = _DEAD_SCHEMA.get_field_index(names.TIMESTAMP)
     columns[time_at] = pc.if_else(_is_outside(columns[time_at]), None, columns[time_at])
-    letters = pa.RecordBatch.from_arrays(columns, schema=_DEAD_SCHEMA)
-    partition = letters.column(names.PARTITION)[0].as_py()
-    missing = letters.filter(pc.greater_equal(letters.column(names.OFFSET), have.get(partition, 0)))
-    return missing if missing.num_rows else None
+    return pa.RecordBatch.from_arrays(columns, schema=_DEAD_SCHEMA)
 
 
 def key_type(form: KeyForm) -> pa.DataType:
@@ -166,7 +175,7 @@ def _is_outside(times: pa.Array) -> pa.Array:
     return pc.fill_null(pc.or_(pc.less(numbers, MICROS[0]), pc.greater(numbers, MICROS[1])), False)
 
 
-def _without(rows: pa.RecordBatch, bad: Mapping[int, str]) -> pa.RecordBatch:
+def _without(rows: pa.RecordBatch, bad: Iterable[int]) -> pa.RecordBatch:
     mask = [True] * rows.num_rows
     for row in bad:
         mask[row] = False
