@@ -147,7 +147,9 @@ class Batches(Target[BatchCase]):
             (made,) = batches(kept)
             check_integrity(kept, made)
             assert (made.base_offset, made.last_offset) == (batch.base_offset, batch.last_offset)
-            consumed(records_of(kept, made, MAX_DECOMPRESSED_BYTES))
+            read = consumed(records_of(kept, made, MAX_DECOMPRESSED_BYTES))
+            if made.codec == GZIP:  # isal does not make the same bytes of the same records each time
+                return made.base_offset, made.last_offset, made.max_timestamp, made.record_count, read
         return kept
 
     def _walk_all(self, data: bytes) -> object:
