@@ -25,6 +25,7 @@ from kafka_victim import KafkaVictim
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+START_MS = int(time.time() * 1000) - 60_000  # young: after half a minute a broker deletes what is too old
 SETTINGS = {
     "orders": {"retention.ms": "123456789", "max.message.bytes": "2000000"},
     "prices": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.75"},
@@ -128,7 +129,7 @@ def produce(servers: str, who: str) -> None:
                     key=f"{who}-{codec}-{n}",
                     value=None if n % 7 == 3 else f"{who} {codec} {n} " * 20,
                     partition=n % PARTITIONS,
-                    timestamp=1_700_000_000_000 + n,
+                    timestamp=START_MS + n,
                     headers={"by": who.encode(), "n": str(n).encode()},
                 )
         assert producer.flush(DEADLINE_S) == 0
