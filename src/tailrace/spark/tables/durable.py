@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def sync(path: Path) -> None:
+def sync(path: str | Path) -> None:
     """A file, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

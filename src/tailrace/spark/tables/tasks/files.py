@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.spark.errors import TableError
+from tailrace.spark.tables.durable import sync
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks.conform import conform
-from tailrace.spark.tables.tasks.output_file import OutputFile, encodings_of, sync
+from tailrace.spark.tables.tasks.output_file import OutputFile, encodings_of
 from tailrace.spark.tables.tasks.partitions import Partition, split
 from tailrace.spark.tables.tasks.reading import CODEC, TARGET_BYTES, Reading
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.spark.tables import columns as names
+from tailrace.spark.tables.durable import sync
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks.partitions import Partition, folder_of
 
@@ -107,15 +108,6 @@ class OutputFile:
         """Of one that is finished."""
         (footer,) = self._footers
         return DataFile(self._path, self._partition, footer.num_rows, self._size_bytes, footer)
-
-
-def sync(path: str) -> None:
-    """A file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _paths(schema: pa.Schema) -> list[str]:
