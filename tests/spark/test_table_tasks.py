@@ -31,6 +31,8 @@ from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables import columns
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks import Bucketed, Tally, run_append, run_compact, run_upsert
+from tailrace.spark.tables.tasks.buckets import bucket_of
+from tailrace.spark.tables.tasks.upsert import BUCKETS_AT_ONCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +69,7 @@ def test_an_append_gives_files_of_all_pieces(spark: SparkSession, tmp_path: Path
     assert (done.rows, done.dead_rows, len(done.adds), len(done.dead_adds), done.discovered) == (180, 20, 3, 3, [])
     expected = [(partition, n) for partition in range(2) for n in range(100) if n % 10 != 9]
     assert [(row["_partition"], row["_offset"]) for row in rows_of(target, done.adds)] == expected
-    assert told[-1] == Tally("read", 3, 3, 200)
+    assert told[-1] == Tally("read", 1, 1, 200), "small pieces share a task"
     assert all(file.footer is not None and file.footer.num_rows == file.rows for file in done.adds)
     assert run_append(spark, reading, target, [], None).adds == []
 
@@ -101,6 +103,24 @@ def test_discoveries_of_all_pieces_come_back(spark: SparkSession, tmp_path: Path
     assert files_in(place) == []
 
 
+def test_many_buckets_are_merged_by_few_tasks(spark: SparkSession, tmp_path: Path, log: Path) -> None:
+    told: list[Tally] = []
+    reading = reading_of(log, tmp_path)
+    main, hidden = tables(tmp_path)
+    pieces = [piece(0, 0, 100), piece(1, 0, 100)]
+    done = run_upsert(spark, reading, Bucketed(main, {}), Bucketed(hidden, {}), 300, pieces, told.append)
+    keys = {b"%d" % (n % 30): n for n in range(100) if n % 10 != 9}
+    assert {row["_key"]: (row["_partition"], row["_offset"]) for row in rows_of(main, done.adds)} == {
+        key: (1, n) for key, n in keys.items()
+    }
+    assert all(file.partition["_bucket"] is not None and file.rows >= 1 for file in done.adds)
+    buckets = [file.partition["_bucket"] for file in done.adds]
+    assert sorted(buckets) == sorted({str(bucket_of(key, 300)) for key in keys})
+    most = BUCKETS_AT_ONCE * spark.sparkContext.defaultParallelism
+    assert len(buckets) > most
+    assert told[-1] == Tally("merge", most, most, 200)
+
+
 def test_upserts_rewrite_the_buckets_that_they_touch(spark: SparkSession, tmp_path: Path, log: Path) -> None:
     told: list[Tally] = []
     reading = reading_of(log, tmp_path)
@@ -124,7 +144,7 @@ def test_upserts_rewrite_the_buckets_that_they_touch(spark: SparkSession, tmp_pa
         key: (0, n) for key, n in keys.items()
     }
     assert [tally for tally in told if tally.tasks_done == tally.tasks] == [
-        Tally("read", 3, 3, 200),
+        Tally("read", 1, 1, 200),
         Tally("merge", BUCKETS, BUCKETS, 200),
     ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pyspark import cloudpickle
@@ -30,8 +31,9 @@ class LocalSpark:
 
     def parallelize(self, items: Iterable[Any], slices: int) -> LocalRdd:
         listed = list(items)
-        assert slices == len(listed), "a task for each"
-        return LocalRdd(self, lambda: [[_carried(each)] for each in listed])
+        assert 1 <= slices <= len(listed), "no task is idle"
+        bounds = [number * len(listed) // slices for number in range(slices + 1)]
+        return LocalRdd(self, lambda: [_carried(listed[a:b]) for a, b in pairwise(bounds)])
 
     def runJob(  # noqa: N802
         self, rdd: LocalRdd, work: Callable[[Iterable[Any]], Iterable[Any]], partitions: Sequence[int]
@@ -72,6 +74,14 @@ class LocalRdd:
             return parts
 
         return LocalRdd(self._spark, shuffled)
+
+    def coalesce(self, count: int) -> LocalRdd:
+        def together() -> list[list[Any]]:
+            parts = self.parts()
+            bounds = [number * len(parts) // count for number in range(count + 1)]
+            return [[each for part in parts[a:b] for each in part] for a, b in pairwise(bounds)]
+
+        return LocalRdd(self._spark, together)
 
     def collect(self) -> list[Any]:
         return self._spark.runJob(self, lambda items: items, range(len(self.parts())))

@@ -199,9 +199,11 @@ def test_a_piece_that_fails_when_it_is_read_again_stops_every_merge(tmp_path: Pa
     pairs = list(_read_pieces(reading, BUCKETS, [piece(0, 0, 5)]))
     main, hidden = Tables(tmp_path).bucketed()
     for bucket in range(BUCKETS):
-        (found,) = _merge_partition(reading, main, hidden, [pair for pair in pairs if pair[0] == bucket])  # type: ignore[misc]
+        (found,) = _merge_partition(reading, main, hidden, BUCKETS, [pair for pair in pairs if pair[0] == bucket])
         assert isinstance(found, Failure)
         assert isinstance(found.error, DataLossError)
+    together = list(_merge_partition(reading, main, hidden, BUCKETS, pairs))
+    assert [type(each) for each in together] == [Failure] * BUCKETS
 
 
 def test_the_same_batch_gives_the_same_bytes_in_any_order(tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from tailrace.spark.source.planning import pieces
 from tailrace.spark.source.ranges import Bounds, OffsetRange
 from tailrace.spark.tables.job.topic import Sight
 from tailrace.spark.tables.store import Offsets
+from tailrace.spark.tables.tasks.reading import RECORDS_FOR_A_TASK
 
-RECORDS_FOR_A_TASK: Final = 50_000
-"""Fewer are not worth a task of their own, nor a file."""
 MOST_RECORDS_OF_A_TASK: Final = 2_000_000
 
 
@@ -140,7 +139,7 @@ def losses(topic: str, at: At, bounds: Mapping[int, Bounds]) -> list[Loss]:
 
 
 def tasks_of(batch: Batch, options: SourceOptions, cores: int) -> list[OffsetRange]:
-    """Pieces, one for each task: as many as there are cores, if they have enough to do."""
+    """Pieces: as many as there are cores, if they have enough to do, and at least one of each partition."""
     worth = min(cores, -(-batch.records // RECORDS_FOR_A_TASK))
     return pieces(
         batch.ranges,

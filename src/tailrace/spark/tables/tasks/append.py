@@ -12,7 +12,7 @@ from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks.files import check_columns, delete, new_writer
 from tailrace.spark.tables.tasks.jobs import Failure, failure_in, run_tasks
-from tailrace.spark.tables.tasks.reading import READ, Reading, Told
+from tailrace.spark.tables.tasks.reading import READ, Reading, Told, tasks_for
 from tailrace.spark.tables.tasks.rows import READ_COLUMNS, RowMaker
 from tailrace.spark.tables.values.plan import Discovered
 
@@ -37,10 +37,11 @@ class AppendDone:
 def run_append(
     spark: SparkSession, reading: Reading, target: FileTarget, pieces: Sequence[OffsetRange], told: Told | None = None
 ) -> AppendDone:
-    """A task for each piece. Raises the error that a task met on purpose, with nothing left to commit."""
+    """Each piece by one task. Raises the error that a task met on purpose, with nothing left to commit."""
     check_columns([field.name for field in reading.plan.fields], target)
-    offsets = sum(piece.size for piece in pieces)
-    results = run_tasks(spark, READ, partial(append_piece, reading, target), pieces, told, offsets)
+    offsets, slices = sum(piece.size for piece in pieces), tasks_for(pieces)
+    work = partial(append_piece, reading, target)
+    results = run_tasks(spark, READ, work, pieces, told, offsets, slices=slices)
     parts = [each for each in results if not isinstance(each, Failure)]
     done = AppendDone(
         adds=[file for part in parts for file in part.adds],

@@ -58,14 +58,21 @@ def portable(error: TailraceError) -> TailraceError:
 
 
 def run_tasks(
-    spark: SparkSession, step: str, work: Callable[[T], R], tasks: Sequence[T], told: Told | None, offsets: int = 0
+    spark: SparkSession,
+    step: str,
+    work: Callable[[T], R],
+    tasks: Sequence[T],
+    told: Told | None,
+    offsets: int = 0,
+    *,
+    slices: int | None = None,
 ) -> list[R | Failure]:
-    """What `work` gives for each, in their order. One Spark task for each."""
+    """What `work` gives for each, in their order. One Spark task for each, or `slices` of them for all."""
     if not tasks:
         return []
-    context = spark.sparkContext
-    with watched(context, Tally(step, 0, len(tasks), offsets), told):
-        found: list[R | Failure] = context.parallelize(tasks, len(tasks)).map(partial(guarded, work)).collect()
+    context, slices = spark.sparkContext, slices or len(tasks)
+    with watched(context, Tally(step, 0, slices, offsets), told):
+        found: list[R | Failure] = context.parallelize(tasks, slices).map(partial(guarded, work)).collect()
     return found
 
 

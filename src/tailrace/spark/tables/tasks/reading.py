@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import pyarrow as pa
 
 from tailrace.spark.options.source import SourceOptions
+from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables.store import FileTarget
 from tailrace.spark.tables.values.plan import ValuePlan
 
@@ -17,6 +18,9 @@ KeyForm = Literal["bytes", "string"]
 READ: Final = "read"
 MERGE: Final = "merge"
 COMPACT: Final = "compact"
+
+RECORDS_FOR_A_TASK: Final = 50_000
+"""Fewer are not worth a task of their own, nor a file."""
 
 CODEC: Final = "snappy"
 TARGET_BYTES: Final = 128 << 20
@@ -51,3 +55,9 @@ class Tally:
 
 
 Told = Callable[[Tally], None]
+
+
+def tasks_for(pieces: Sequence[OffsetRange]) -> int:
+    """How many tasks read them. A task of Spark takes tens of milliseconds to begin with: small pieces share one."""
+    worth = -(-sum(piece.size for piece in pieces) // RECORDS_FOR_A_TASK)
+    return max(1, min(len(pieces), worth))

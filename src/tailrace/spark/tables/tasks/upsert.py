@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ from tailrace.spark.tables.tasks.deciding import newest_of_piece
 from tailrace.spark.tables.tasks.files import check_columns, delete, new_writer
 from tailrace.spark.tables.tasks.jobs import FINAL, Failure, failure_in, guarded, portable, watched
 from tailrace.spark.tables.tasks.merging import Bucketed, BucketMerged, merge_bucket
-from tailrace.spark.tables.tasks.reading import MERGE, READ, Reading, Tally, Told
+from tailrace.spark.tables.tasks.reading import MERGE, READ, Reading, Tally, Told, tasks_for
 from tailrace.spark.tables.tasks.rows import READ_COLUMNS, RowMaker, keyed_schema
 from tailrace.spark.tables.values.plan import Discovered
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 SENT_BYTES: Final = 32 << 20
 """Of rows in memory, before their newest are given to the shuffle."""
+BUCKETS_AT_ONCE: Final = 4
+"""Tasks for each core that merge buckets. Where more are touched a task merges several, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def run_upsert(
     pieces: Sequence[OffsetRange],
     told: Told | None = None,
 ) -> UpsertDone:
-    """A task for each piece, and then one for each bucket that has a key of them.
+    """Each piece is read by one task, and then each bucket that has a key of them merged by one.
 
     Raises the error that a task met on purpose, with nothing left to commit.
     """
@@ -66,10 +70,11 @@ def run_upsert(
         return _done([], [], main, hidden)
     context = spark.sparkContext
     read = partial(_read_pieces, reading, buckets)
-    shuffled = context.parallelize(pieces, len(pieces)).mapPartitions(read).partitionBy(buckets + 1, _same)
+    slices = tasks_for(pieces)
+    shuffled = context.parallelize(pieces, slices).mapPartitions(read).partitionBy(buckets + 1, _same)
     # All pieces are read for the partition that has what they tell; rows wait where the shuffle left them.
     offsets = sum(piece.size for piece in pieces)
-    with watched(context, Tally(READ, 0, len(pieces), offsets), told):
+    with watched(context, Tally(READ, 0, slices, offsets), told):
         reads: list[PieceRead | Failure] = context.runJob(shuffled, _values, [buckets])
     parts = [each for each in reads if not isinstance(each, Failure)]
     dead_adds = [file for part in parts for file in part.dead_adds]
@@ -83,9 +88,12 @@ def run_upsert(
     touched = sorted({bucket for part in parts for bucket in part.buckets})
     merges: list[BucketMerged | Failure] = []
     if touched:
-        merge = partial(_merge_partition, reading, main, hidden)
-        with watched(context, Tally(MERGE, 0, len(touched), offsets), told):
-            merges = context.runJob(shuffled, merge, touched)
+        merge = partial(_merge_partition, reading, main, hidden, buckets)
+        most = BUCKETS_AT_ONCE * context.defaultParallelism
+        together = shuffled.coalesce(most) if len(touched) > most else shuffled
+        chosen = range(most) if len(touched) > most else touched
+        with watched(context, Tally(MERGE, 0, len(chosen), offsets), told):
+            merges = context.runJob(together, merge, chosen)
     error = failure_in(merges)
     if error is not None:
         delete(reading.dead, dead_adds)
@@ -196,13 +204,16 @@ def _values(pairs: Iterable[tuple[int, Any]]) -> Iterator[Any]:
 
 
 def _merge_partition(
-    reading: Reading, main: Bucketed, hidden: Bucketed, pairs: Iterable[tuple[int, bytes | Failure]]
+    reading: Reading, main: Bucketed, hidden: Bucketed, buckets: int, pairs: Iterable[tuple[int, Any]]
 ) -> Iterator[BucketMerged | Failure]:
-    """A partition of the shuffle is one bucket."""
-    found = list(pairs)
-    failure = next((part for _, part in found if isinstance(part, Failure)), None)
-    if failure is not None:
-        yield failure
-    elif found:
-        batch = unpacked([part for _, part in found if isinstance(part, bytes)], keyed_schema(reading))
-        yield guarded(partial(merge_bucket, reading, main, hidden, found[0][0]), batch)
+    """One bucket after the other: each is a partition of the shuffle, and comes whole."""
+    for bucket, found in groupby(pairs, itemgetter(0)):
+        if bucket == buckets:
+            continue  # what pieces told, which the driver has already
+        parts = [part for _, part in found]
+        failure = next((part for part in parts if isinstance(part, Failure)), None)
+        if failure is not None:
+            yield failure
+        else:
+            batch = unpacked(parts, keyed_schema(reading))
+            yield guarded(partial(merge_bucket, reading, main, hidden, bucket), batch)
