@@ -32,7 +32,7 @@ from tailrace.spark.tables import columns
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks import Bucketed, Tally, run_append, run_compact, run_upsert
 from tailrace.spark.tables.tasks.buckets import bucket_of
-from tailrace.spark.tables.tasks.upsert import BUCKETS_AT_ONCE
+from tailrace.spark.tables.tasks.reading import TASKS_A_CORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +116,7 @@ def test_many_buckets_are_merged_by_few_tasks(spark: SparkSession, tmp_path: Pat
     assert all(file.partition["_bucket"] is not None and file.rows >= 1 for file in done.adds)
     buckets = [file.partition["_bucket"] for file in done.adds]
     assert sorted(buckets) == sorted({str(bucket_of(key, 300)) for key in keys})
-    most = BUCKETS_AT_ONCE * spark.sparkContext.defaultParallelism
+    most = TASKS_A_CORE * spark.sparkContext.defaultParallelism
     assert len(buckets) > most
     assert told[-1] == Tally("merge", most, most, 200)
 

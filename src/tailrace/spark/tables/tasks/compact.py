@@ -11,7 +11,7 @@ from tailrace.spark.errors import TableError
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks.files import FileWriter, delete, row_groups
 from tailrace.spark.tables.tasks.jobs import Failure, failure_in, run_tasks
-from tailrace.spark.tables.tasks.reading import CODEC, COMPACT, TARGET_BYTES, Told
+from tailrace.spark.tables.tasks.reading import CODEC, COMPACT, TARGET_BYTES, TASKS_A_CORE, Told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,9 @@ def run_compact(
 ) -> list[DataFile]:
     """The files that take the place of all in `groups`, of which each has one partition value. Rows stay in order."""
     work = partial(compact_group, target, codec, target_bytes)
-    results = run_tasks(spark, COMPACT, work, groups, told)
+    worth = -(-sum(file.size_bytes for group in groups for file in group) // TARGET_BYTES)
+    slices = min(len(groups), max(TASKS_A_CORE * spark.sparkContext.defaultParallelism, worth))
+    results = run_tasks(spark, COMPACT, work, groups, told, slices=slices)
     files = [file for each in results if not isinstance(each, Failure) for file in each]
     error = failure_in(results)
     if error is not None:

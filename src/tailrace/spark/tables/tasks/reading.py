@@ -21,6 +21,8 @@ COMPACT: Final = "compact"
 
 RECORDS_FOR_A_TASK: Final = 50_000
 """Fewer are not worth a task of their own, nor a file."""
+TASKS_A_CORE: Final = 4
+"""Where there is more to do than that, a task does several things: one takes tens of milliseconds to begin with."""
 
 CODEC: Final = "snappy"
 TARGET_BYTES: Final = 128 << 20
@@ -58,6 +60,6 @@ Told = Callable[[Tally], None]
 
 
 def tasks_for(pieces: Sequence[OffsetRange]) -> int:
-    """How many tasks read them. A task of Spark takes tens of milliseconds to begin with: small pieces share one."""
+    """How many tasks read them: small pieces share one."""
     worth = -(-sum(piece.size for piece in pieces) // RECORDS_FOR_A_TASK)
     return max(1, min(len(pieces), worth))

@@ -19,7 +19,7 @@ from tailrace.spark.tables.tasks.deciding import newest_of_piece
 from tailrace.spark.tables.tasks.files import check_columns, delete, new_writer
 from tailrace.spark.tables.tasks.jobs import FINAL, Failure, failure_in, guarded, portable, watched
 from tailrace.spark.tables.tasks.merging import Bucketed, BucketMerged, merge_bucket
-from tailrace.spark.tables.tasks.reading import MERGE, READ, Reading, Tally, Told, tasks_for
+from tailrace.spark.tables.tasks.reading import MERGE, READ, TASKS_A_CORE, Reading, Tally, Told, tasks_for
 from tailrace.spark.tables.tasks.rows import READ_COLUMNS, RowMaker, keyed_schema
 from tailrace.spark.tables.values.plan import Discovered
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 SENT_BYTES: Final = 32 << 20
 """Of rows in memory, before their newest are given to the shuffle."""
-BUCKETS_AT_ONCE: Final = 4
-"""Tasks for each core that merge buckets. Where more are touched a task merges several, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def run_upsert(
     merges: list[BucketMerged | Failure] = []
     if touched:
         merge = partial(_merge_partition, reading, main, hidden, buckets)
-        most = BUCKETS_AT_ONCE * context.defaultParallelism
+        most = TASKS_A_CORE * context.defaultParallelism
         together = shuffled.coalesce(most) if len(touched) > most else shuffled
         chosen = range(most) if len(touched) > most else touched
         with watched(context, Tally(MERGE, 0, len(chosen), offsets), told):
