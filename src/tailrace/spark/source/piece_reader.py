@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
@@ -34,8 +34,13 @@ class Piece(InputPartition):
         return f"{self.offsets.partition} [{self.offsets.start}, {self.offsets.end})"
 
 
-def read_piece(options: SourceOptions, columns: Columns, piece: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Nothing for the empty partition that Spark makes up where a plan has none."""
+def read_piece(
+    options: SourceOptions, columns: Columns, piece: InputPartition, *, new_decoder: Callable[..., Decoder] = Decoder
+) -> Iterator[pa.RecordBatch]:
+    """Nothing for the empty partition that Spark makes up where a plan has none.
+
+    `new_decoder` is for who wants to see batches beside their rows. It is called as the class Decoder is.
+    """
     if not isinstance(piece, Piece):
         return
     offsets = piece.offsets
@@ -46,7 +51,7 @@ def read_piece(options: SourceOptions, columns: Columns, piece: InputPartition) 
         skipped.append(behind - first)
         _log.warning("%s: skipped offsets %d to %d: %s", offsets.partition, first, behind - 1, why)
 
-    decoder = Decoder(
+    decoder = new_decoder(
         columns,
         offsets,
         times=piece.times,

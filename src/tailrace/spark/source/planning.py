@@ -15,6 +15,14 @@ from tailrace.spark.source.ranges import OffsetRange
 
 MOST_PIECES: Final = 1_000_000
 """Far beyond what Spark can schedule: whoever asks for more has mistaken the unit."""
+LEAST_OFFSETS: Final = 50_000
+"""Of a piece: fewer are not worth a task."""
+TASKS_PER_CORE: Final = 4
+
+
+def task_count(offsets: int, cores: int) -> int:
+    """How many pieces are good for a look at so many offsets where nobody said how many are wanted."""
+    return max(min(offsets // LEAST_OFFSETS, cores * TASKS_PER_CORE), 1)
 
 
 def pieces(

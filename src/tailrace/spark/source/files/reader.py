@@ -168,11 +168,13 @@ class _FolderReader:
         segment = self._segments.at(offset)
         if segment is None:
             return self._behind_start(offset)
-        if segment != self._exhausted:
+        exhausted = self._exhausted
+        if exhausted is None or exhausted.base_offset < segment.base_offset:
             return segment
-        following = self._segments.behind(segment.base_offset)
+        # Any number of segments in a row may be empty: a cleaner leaves such where all records were superseded.
+        following = self._segments.behind(exhausted.base_offset)
         if following is None:
-            return self._behind_end(offset, segment)
+            return self._behind_end(offset)
         if following.base_offset >= self._piece.end:
             self._pass_gap(self._piece.end)
             return None
@@ -186,7 +188,7 @@ class _FolderReader:
         self._lose_up_to(first.base_offset, f"the first segment begins at offset {first.base_offset} now")
         return first if self._decoder.next_offset < self._piece.end else None
 
-    def _behind_end(self, offset: int, segment: Segment) -> Segment | None:
+    def _behind_end(self, offset: int) -> Segment | None:
         """The last segment that is listed has no more. It may have rolled since."""
         before = self._segments.segments
         if not self._list():

@@ -9,7 +9,7 @@ are not whole and `.deleted` ones are not part of the log any more; both tell th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tailrace.env import File, Files, Mode
@@ -86,7 +86,11 @@ class SegmentList:
 
 def list_segments(files: Files, folder: str) -> SegmentList:
     """FileNotFoundError when the folder is gone."""
-    listed = {entry.name for entry in files.list(folder) if not entry.is_dir}
+    return segments_among(folder, {entry.name for entry in files.list(folder) if not entry.is_dir})
+
+
+def segments_among(folder: str, listed: Iterable[str]) -> SegmentList:
+    """Those that the names of a folder's files tell of."""
     swaps: dict[int, bool] = {}
     retired: list[int] = []
     snapshots: list[int] = []
