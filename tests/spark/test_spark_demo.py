@@ -1,4 +1,4 @@
-"""`tailrace demo --once` with Spark, which counts the same orders and puts them into a table: `make run ONCE=1`."""
+"""`tailrace demo --once` with Spark, which counts the orders, puts them into a table and audits what was written."""
 
 from __future__ import annotations
 
@@ -32,4 +32,9 @@ def test_the_orders_are_counted_by_spark_and_in_a_table(tmp_path: Path) -> None:
     assert (table["state"], table["rows"], table["trouble"]) == ("filling", 5000, "")
     assert sum(row["orders"] for row in table["sales"]) == 5000
     assert table["sales"][0]["cents"] == last["spark"]["best_cents"], "SQL on the table and the stream agree"
-    assert list(tmp_path.iterdir()) == []
+    audit = last["audit"]
+    assert (audit["state"], audit["findings"], audit["trouble"]) == ("done", 0, "")
+    assert audit["partitions"] >= 4
+    (page,) = tmp_path.iterdir()
+    assert audit["report"] == str(page), "nothing else is left"
+    assert "orders" in page.read_text()

@@ -21,7 +21,7 @@ def test_the_readmes_example_with_spark_runs(
     (example,) = [
         each
         for each in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-        if "tailrace.spark" in each and "read_table" not in each
+        if "import read, read_stream" in each
     ]
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
     monkeypatch.chdir(tmp_path)

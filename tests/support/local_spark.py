@@ -20,6 +20,7 @@ class LocalSpark:
 
     def __init__(self) -> None:
         self.jobs = 0
+        self._properties: dict[str, str | None] = {}
         self.fails_next = 0
         """How many jobs fail from now on, as those of Spark whose executor went."""
 
@@ -28,6 +29,12 @@ class LocalSpark:
         return self
 
     _jsc = object()
+
+    def getLocalProperty(self, name: str) -> str | None:  # noqa: N802
+        return self._properties.get(name)
+
+    def setLocalProperty(self, name: str, value: str | None) -> None:  # noqa: N802
+        self._properties[name] = value
 
     def parallelize(self, items: Iterable[Any], slices: int) -> LocalRdd:
         listed = list(items)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Container
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -60,6 +61,14 @@ class MetaProperties(NamedTuple):
         if not cluster_id or node_id is None:
             raise CorruptCheckpointError(f"{path} lacks cluster.id or node.id")
         return cls(cluster_id, node_id, _parse_id(path, found.get("directory.id")))
+
+    @staticmethod
+    def states_other_version(files: Files, path: str) -> bool:
+        """Whether that is why a file cannot be read: the past and the future have versions of their own."""
+        with suppress(CorruptCheckpointError, OSError):
+            found = _parse(read_small_file(files, path, _MAX_BYTES) or "").get("version", "")
+            return found != _VERSION and parse_number(found, 2**31 - 1) is not None
+        return False
 
     def write(self, files: Files, path: str, now_ms: int) -> None:
         lines = (

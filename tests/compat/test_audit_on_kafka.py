@@ -1,0 +1,54 @@
+"""The directory of a real Kafka, audited while it is at work, and after it was stopped and killed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from cases_of_audited_brokers import AuditedBrokerCases
+from cases_of_live_directories import SETTINGS
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of kafka-python's use of importlib
+    from broker_client import free_port
+
+    from golden.broker import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(tmp_path / "kafka", free_port(), SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def address(broker: Broker) -> str:
+    return broker.address
+
+
+@pytest.fixture
+def directory(broker: Broker) -> Path:
+    return broker.log_dir
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Iterator[SparkSession]:
+    pytest.importorskip("pyspark")
+    from tailrace.spark import session
+
+    settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
+    started = session("tests", "local[2]", {**settings, "spark.sql.warehouse.dir": tmp_path}, progress=False)
+    yield started
+    started.stop()
+
+
+class TestAuditOfABusyKafka(AuditedBrokerCases):
+    pass

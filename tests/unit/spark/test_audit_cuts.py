@@ -1,0 +1,68 @@
+"""However a segment is cut into pieces, the same is found: any bit of any of its files."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from data_dirs import DataDirectory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from local_spark import LocalSpark
+
+from tailrace.spark.auditing.audit import AuditRun
+from tailrace.spark.auditing.job import waves
+from tailrace.spark.auditing.job.confirming import FindingKey, key_of
+from tailrace.spark.auditing.job.listing import find_places
+from tailrace.spark.auditing.job.planning import split_positions
+from tailrace.spark.auditing.rules import RULES
+from tailrace.spark.source.files.read_only import ReadOnlyFiles
+
+FILES = ReadOnlyFiles()
+WHOLE_BYTES = 1 << 30
+SUFFIXES = (".log", ".index", ".timeindex")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    directory = DataDirectory(tmp_path_factory.mktemp("cuts") / "data")
+    directory.add("t-0")
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waves, "split_positions", split_positions)
+
+
+def found(data: DataDirectory, piece_bytes: int) -> set[FindingKey]:
+    waves.split_positions = partial(split_positions, piece_bytes=piece_bytes)  # type: ignore[assignment]
+    audit = AuditRun(LocalSpark(), FILES, find_places(FILES, [str(data)]), pause=lambda _: None)  # type: ignore[arg-type]
+    audit.read()
+    return {key_of(finding) for finding in audit.report([], frozenset(RULES), notes=False).findings}
+
+
+def files_of(data: DataDirectory) -> list[Path]:
+    return [path for path in sorted((data / "t-0").iterdir()) if path.suffix in SUFFIXES and path.stat().st_size]
+
+
+def test_what_is_clean_is_so_in_pieces(data: DataDirectory) -> None:
+    assert found(data, 700) == found(data, WHOLE_BYTES) == set()
+
+
+@given(draw=st.data(), piece_bytes=st.sampled_from([400, 700, 1200]))
+@settings(deadline=None, max_examples=80)
+def test_any_bit(data: DataDirectory, draw: st.DataObject, piece_bytes: int) -> None:
+    path = draw.draw(st.sampled_from(files_of(data)))
+    good = path.read_bytes()
+    at = draw.draw(st.integers(0, len(good) - 1))
+    flipped = bytearray(good)
+    flipped[at] ^= 1 << draw.draw(st.integers(0, 7))
+    path.write_bytes(flipped)
+    try:
+        whole = found(data, WHOLE_BYTES)
+        assert whole or path.suffix != ".log"  # an index may say less and still be true
+        assert found(data, piece_bytes) == whole
+    finally:
+        path.write_bytes(good)

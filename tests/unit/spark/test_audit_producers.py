@@ -1,0 +1,589 @@
+"""Producers and transactions in an audit: what a leader takes is silent, what it refuses is told, however it is cut."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from audit_blocks import block_of
+from audited_producers import DAY_MS, START_MS, Batch, Cuts, Leader, audit
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.model.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    TransactionCoordinatorFencedError,
+)
+from tailrace.model.ids import TopicPartition
+from tailrace.model.internal_topics import CONSUMER_OFFSETS
+from tailrace.spark.auditing.job import stitching_producers
+from tailrace.spark.auditing.job.plain import from_plain, to_plain
+from tailrace.spark.auditing.pieces import AuditPiece
+from tailrace.spark.auditing.rules import (
+    COORDINATOR_EPOCH,
+    HANGING_TRANSACTION,
+    MARKER_WITHOUT_TRANSACTION,
+    PRODUCER_EPOCH,
+    SEQUENCE_GAP,
+    SEQUENCE_TWICE,
+    TRANSACTION_INDEX,
+    TRANSACTION_WITHOUT_MARKER,
+    UNINDEXED_ABORT,
+)
+from tailrace.spark.auditing.task import producers
+from tailrace.spark.auditing.task.producer_seam import ProducerStretch
+from tailrace.storage.producer_entry import ProducerStateEntry
+
+LAST_SEQUENCE = 2**31 - 1
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet() -> Iterator[None]:
+    """What a leader refuses and is given all the same is logged each time."""
+    log = logging.getLogger("tailrace.storage.producer_append")
+    log.setLevel(logging.ERROR)
+    yield
+    log.setLevel(logging.NOTSET)
+
+
+def everywhere(batches: Sequence[Batch]) -> Cuts:
+    return Cuts(pieces=range(1, len(batches)))
+
+
+def told(leader: Leader, **options: Any) -> list[tuple[int | None, str]]:
+    """The same in one piece and with every batch in a piece of its own."""
+    whole = audit(leader.batches, **options).told
+    assert audit(leader.batches, everywhere(leader.batches), **options).told == whole
+    return whole
+
+
+# What a leader takes
+
+
+class Play:
+    """Turns numbers into what clients and coordinators that work do."""
+
+    def __init__(self, *, forgets: bool = True) -> None:
+        self.leader = Leader()
+        self._forgets = forgets
+        self._coordinator_epoch = 0
+
+    def take(self, producer_id: int, act: int, count: int, is_v2: bool) -> None:
+        leader, known = self.leader, self.leader.known(producer_id)
+        is_transactional = producer_id % 2 == 1
+        leader.now_ms += 1
+        if act == 0 and self._forgets:
+            leader.wait(DAY_MS)
+        elif act == 1:
+            leader.plain(count)
+        elif act == 2:
+            self._coordinator_epoch += 1
+        elif act <= 4 and is_transactional and known.producer_epoch >= 0:
+            self._end(known, commit=act == 3, is_v2=is_v2)
+        elif act == 5 and known.txn_first_offset is None and known.producer_epoch >= 0:
+            self._write(known, known.producer_epoch + 1, 0, count, is_transactional)
+        elif known.producer_epoch < 0:
+            first = 0 if act % 2 else LAST_SEQUENCE - 2 * count
+            self._write(known, leader.now_ms % 3, first, count, is_transactional)
+        else:
+            following = (known.last_seq + 1) & LAST_SEQUENCE
+            self._write(known, known.producer_epoch, following, count, is_transactional)
+
+    def _write(self, known: ProducerStateEntry, epoch: int, first: int, count: int, is_transactional: bool) -> None:
+        refused = self.leader.data(known.producer_id, epoch, first, count, transactional=is_transactional)
+        assert refused is None
+
+    def _end(self, known: ProducerStateEntry, *, commit: bool, is_v2: bool) -> None:
+        commit = commit and known.txn_first_offset is not None
+        epoch = known.producer_epoch + is_v2
+        refused = self.leader.marker(known.producer_id, epoch, commit=commit, coordinator_epoch=self._coordinator_epoch)
+        assert refused is None
+        if commit and self._coordinator_epoch % 2:  # it does not know that its marker was written
+            self.leader.marker(known.producer_id, epoch, commit=True, coordinator_epoch=self._coordinator_epoch)
+
+
+ACTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 11), st.integers(1, 5), st.booleans()), max_size=60)
+NUMBERS = st.sets(st.integers(1, 60), max_size=12)
+CUTS = st.builds(Cuts, blocks=NUMBERS, pieces=NUMBERS, segments=st.sets(st.integers(1, 60), max_size=4))
+
+
+@settings(deadline=None, max_examples=150)
+@given(ACTS, CUTS)
+def test_what_a_leader_takes_is_silent_however_it_is_cut(acts: list[tuple[int, int, int, bool]], cuts: Cuts) -> None:
+    play = Play()
+    for act in acts:
+        play.take(*act)
+    assert audit(play.leader.batches, cuts).told == []
+
+
+@settings(deadline=None, max_examples=100)
+@given(ACTS, CUTS, st.data())
+def test_the_log_witnesses_the_state_that_a_leader_has(
+    acts: list[tuple[int, int, int, bool]], cuts: Cuts, data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(acts)))
+    play = Play(forgets=False)
+    for act in acts[:at]:
+        play.take(*act)
+    offset, expected = play.leader.next_offset, dict(play.leader.producers)
+    for act in acts[at:]:
+        play.take(*act)
+    if not play.leader.batches:
+        return
+    states = audit(play.leader.batches, cuts, snapshots=(offset,)).states
+    if offset == 0:
+        return
+    found = {
+        producer_id: (state.epoch, state.last_sequence, state.last_offset, state.coordinator_epoch, state.open_from)
+        for producer_id, state in states[offset].items()
+    }
+    assert found == {
+        producer_id: (
+            entry.producer_epoch,
+            entry.last_seq,
+            entry.last_data_offset,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+        for producer_id, entry in expected.items()
+    }
+
+
+# Anything at all
+
+ANYTHING = st.tuples(
+    st.sampled_from([1, 1, 1, 2]),
+    st.sampled_from(["data", "txn", "txn", "commit", "abort", "plain"]),
+    st.sampled_from([0, 0, 0, 1, -1]),
+    st.sampled_from([0, 0, 0, 0, 1, -3, None]),
+    st.sampled_from([1, 1, 1000, DAY_MS]),
+)
+
+
+def written(steps: list[tuple[int, str, int, int | None, int]]) -> Leader:
+    leader = Leader()
+    for producer_id, what, epoch_change, sequence_change, forward_ms in steps:
+        leader.now_ms += forward_ms
+        known = leader.known(producer_id)
+        epoch = max(known.producer_epoch + epoch_change, 0)
+        if what == "plain":
+            leader.plain()
+        elif what in ("commit", "abort"):
+            leader.marker(producer_id, epoch, commit=what == "commit", coordinator_epoch=abs(sequence_change or 0))
+        else:
+            first = 0 if sequence_change is None else (known.last_seq + 1 + sequence_change) & LAST_SEQUENCE
+            leader.data(producer_id, epoch, first, 2, transactional=what == "txn")
+    return leader
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(ANYTHING, min_size=1, max_size=30),
+    CUTS,
+    st.sets(st.integers(1, 30), max_size=2),
+    st.sampled_from([0, 0, 0, 9, 1000]),
+    st.sampled_from([None, None, 11]),
+)
+def test_any_log_in_any_pieces_gives_the_same_findings(
+    steps: list[tuple[int, str, int, int | None, int]],
+    cuts: Cuts,
+    damage: set[int],
+    cleaned_to: int,
+    judged_to: int | None,
+) -> None:
+    batches = written(steps).batches
+    unindexed = {batch.row["base_offset"] for batch in batches[::3]}
+    options: dict[str, Any] = {"cleaned_to": cleaned_to, "judged_to": judged_to, "alive_ms": START_MS + 99 * DAY_MS}
+    blocks_only = audit(batches, Cuts(cuts.blocks, damage=damage), unindexed=unindexed, **options)
+    whole = audit(batches, Cuts(damage=damage), unindexed=unindexed, **options)
+    assert blocks_only.told == whole.told
+    if cleaned_to == 0:  # where a segment begins decides about its index
+        cut = audit(batches, Cuts(cuts.blocks, cuts.pieces, cuts.segments, damage), unindexed=unindexed, **options)
+        assert cut.told == whole.told
+    cut = audit(batches, Cuts(cuts.blocks, cuts.pieces, (), damage), unindexed=unindexed, **options)
+    assert cut.told == whole.told
+
+
+# What a leader refuses
+
+RULES_OF = {
+    InvalidProducerEpochError: {PRODUCER_EPOCH},
+    OutOfOrderSequenceError: {SEQUENCE_GAP, SEQUENCE_TWICE, PRODUCER_EPOCH},
+    InvalidTxnStateError: {TRANSACTION_WITHOUT_MARKER},
+    TransactionCoordinatorFencedError: {COORDINATOR_EPOCH},
+}
+
+
+@settings(deadline=None, max_examples=200)
+@given(ACTS.filter(bool), ANYTHING, CUTS)
+def test_what_a_leader_refuses_is_told_with_its_offset(
+    acts: list[tuple[int, int, int, bool]],
+    odd: tuple[int, str, int, int | None, int],
+    cuts: Cuts,
+) -> None:
+    play = Play(forgets=False)
+    for act in acts:
+        play.take(*act)
+    leader = play.leader
+    producer_id, what, epoch_change, sequence_change, _ = odd
+    known, offset = leader.known(producer_id), leader.next_offset
+    epoch = max(known.producer_epoch + epoch_change, 0)
+    if what in ("commit", "abort"):
+        refused = leader.marker(producer_id, epoch, commit=False, coordinator_epoch=-(sequence_change or 0))
+    else:
+        first = 0 if sequence_change is None else (known.last_seq + 1 + sequence_change) & LAST_SEQUENCE
+        refused = leader.data(producer_id, epoch, first, 2, transactional=what == "txn")
+    if refused is None:
+        return
+    found = [rule for at, rule in audit(leader.batches, cuts).told if at == offset]
+    assert RULES_OF[type(refused)] & set(found)
+
+
+def test_sequences_that_are_missing() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 10)
+    leader.data(1, 0, 20, 10)
+    leader.data(1, 0, 30, 10)
+    assert told(leader) == [(10, SEQUENCE_GAP)]
+
+
+def test_sequences_that_come_twice() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 10)
+    leader.data(1, 0, 10, 10)
+    leader.data(1, 0, 10, 10)
+    leader.data(1, 0, 20, 10)
+    assert told(leader) == [(20, SEQUENCE_TWICE)]
+
+
+def test_swapped_sequences_are_told_at_the_two_batches_and_not_behind_them() -> None:
+    leader = Leader()
+    for first in (0, 20, 10, 30, 40):
+        leader.data(1, 0, first, 10)
+    assert told(leader) == [(10, SEQUENCE_GAP), (20, SEQUENCE_TWICE)]
+
+
+def test_sequences_wrap() -> None:
+    leader = Leader()
+    leader.data(1, 0, LAST_SEQUENCE - 4, 3)
+    leader.data(1, 0, LAST_SEQUENCE - 1, 4)
+    leader.data(1, 0, 2, 1)
+    assert told(leader) == []
+    leader.data(1, 0, LAST_SEQUENCE, 1)
+    assert told(leader) == [(8, SEQUENCE_TWICE)]
+
+
+def test_an_epoch_that_falls_for_one_batch_is_one_finding() -> None:
+    leader = Leader()
+    leader.data(1, 3, 0, 2)
+    leader.data(1, 2, 2, 2)
+    leader.data(1, 3, 4, 2)
+    assert told(leader) == [(2, PRODUCER_EPOCH)]
+
+
+def test_an_epoch_that_rises_for_one_batch_is_one_finding() -> None:
+    leader = Leader()
+    leader.data(1, 3, 0, 2, transactional=True)
+    leader.data(1, 4, 2, 2, transactional=True)
+    leader.data(1, 3, 4, 2, transactional=True)
+    leader.marker(1, 3, commit=True)
+    assert told(leader) == [(2, PRODUCER_EPOCH)]
+
+
+def test_an_epoch_may_rise_with_sequence_0_only() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2)
+    leader.data(1, 1, 0, 2)
+    assert told(leader) == []
+    leader.data(1, 2, 7, 2)
+    assert told(leader) == [(4, SEQUENCE_GAP)]
+
+
+def test_a_marker_that_raises_the_epoch_begins_sequences_again() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.marker(1, 1, commit=True)
+    leader.data(1, 1, 0, 2, transactional=True)
+    leader.marker(1, 2, commit=False)
+    assert told(leader) == []
+    leader.data(1, 2, 2, 2, transactional=True)
+    assert told(leader) == [(6, SEQUENCE_GAP)]
+
+
+def test_a_marker_of_the_same_epoch_leaves_sequences_going() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.marker(1, 0, commit=True)
+    leader.data(1, 0, 2, 2, transactional=True)
+    assert told(leader) == []
+    leader.data(1, 0, 6, 1, transactional=True)
+    assert told(leader) == [(5, SEQUENCE_GAP)]
+
+
+def test_a_producer_that_was_idle_for_a_day_may_come_back_with_anything() -> None:
+    leader = Leader()
+    leader.data(1, 5, 0, 2)
+    leader.wait(DAY_MS)
+    assert leader.data(1, 2, 70, 2) is None
+    assert told(leader) == []
+
+
+# Transactions
+
+
+def test_a_transaction_whose_marker_is_missing() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(1, 1, 0, 2, transactional=True)
+    leader.marker(1, 2, commit=True)
+    assert told(leader) == [(2, TRANSACTION_WITHOUT_MARKER)]
+
+
+def test_behind_a_missing_marker_the_next_transaction_begins_anew() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(1, 1, 0, 2, transactional=True)
+    leader.marker(1, 1, commit=False)
+    for begun in (0, 2):  # whatever the transaction index takes for its begin
+        assert told(leader, began={4: begun}) == [(2, TRANSACTION_WITHOUT_MARKER)]
+
+
+def test_a_transaction_that_was_left_is_not_hanging_as_well() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(1, 0, 2, 2)
+    assert told(leader, alive_ms=START_MS + 60 * MINUTE_MS) == [(2, TRANSACTION_WITHOUT_MARKER)]
+
+
+def test_what_compaction_took_before_a_log_was_copied() -> None:
+    """Above the cleaner's point only offsets that are missing excuse sequences, data and markers that are."""
+    copied = Leader()
+    copied.data(1, 0, 0, 2)
+    copied.data(2, 0, 0, 2, transactional=True)
+    copied.skip(7)
+    copied.data(1, 0, 5, 2)
+    copied.marker(3, 0, commit=True)
+    copied.data(2, 1, 0, transactional=True)
+    assert told(copied, is_compacted=True) == []
+    tampered = Leader()
+    tampered.skip(7)
+    tampered.data(1, 0, 0, 2)
+    tampered.data(2, 0, 0, 2, transactional=True)
+    tampered.data(1, 0, 5, 2)
+    tampered.data(2, 1, 0, transactional=True)
+    assert told(tampered, is_compacted=True) == [(11, SEQUENCE_GAP), (13, TRANSACTION_WITHOUT_MARKER)]
+
+
+def test_a_gap_excuses_nothing_behind_it() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2)
+    leader.skip(3)
+    leader.plain()
+    leader.data(1, 0, 7, 2)
+    leader.plain()
+    leader.data(1, 0, 20, 2)
+    assert told(leader, is_compacted=True) == [(9, SEQUENCE_GAP)]
+    cuts = Cuts(segments=range(1, len(leader.batches)))
+    assert audit(leader.batches, cuts, is_compacted=True).told == [(9, SEQUENCE_GAP)]
+
+
+def test_data_without_transaction_inside_of_one() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(1, 0, 2, 2)
+    leader.data(1, 0, 4, 2)
+    assert told(leader) == [(2, TRANSACTION_WITHOUT_MARKER)]
+
+
+def test_a_commit_without_records_and_an_abort_without() -> None:
+    leader = Leader()
+    leader.plain(3)
+    leader.marker(1, 0, commit=False)
+    leader.marker(2, 0, commit=True)
+    assert told(leader) == [(4, MARKER_WITHOUT_TRANSACTION)]
+
+
+def test_a_commit_may_be_repeated() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 1, transactional=True)
+    leader.marker(1, 0, commit=True, coordinator_epoch=1)
+    leader.marker(1, 0, commit=True, coordinator_epoch=2)
+    assert told(leader) == []
+    leader.marker(1, 1, commit=True, coordinator_epoch=2)
+    assert told(leader) == [(3, MARKER_WITHOUT_TRANSACTION)]
+
+
+def test_a_commit_whose_records_retention_or_compaction_can_have_taken() -> None:
+    leader = Leader()
+    leader.next_offset = 5
+    leader.marker(2, 0, commit=True)
+    assert told(leader) == []
+    leader = Leader()
+    leader.plain()
+    leader.marker(2, 0, commit=True)
+    assert told(leader, cleaned_to=1) == []
+    assert told(leader, cleaned_to=0) == [(1, MARKER_WITHOUT_TRANSACTION)]
+
+
+def test_a_coordinator_epoch_that_falls() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 1, transactional=True)
+    leader.marker(1, 0, commit=True, coordinator_epoch=4)
+    leader.data(1, 0, 1, 1, transactional=True)
+    leader.marker(1, 0, commit=True, coordinator_epoch=3)
+    assert told(leader) == [(3, COORDINATOR_EPOCH)]
+
+
+def test_an_abort_that_the_index_does_not_name() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.marker(1, 0, commit=False)
+    leader.marker(2, 0, commit=False)  # has no records: no index names it
+    assert told(leader) == []
+    assert told(leader, unindexed=[2, 3]) == [(2, UNINDEXED_ABORT)]
+    assert audit(leader.batches, unindexed=[2]).findings[0].file.endswith("/00000000000000000000.txnindex")
+    assert told(leader, unindexed=[2, 3], cleaned_to=1) == []  # compaction wrote the index
+
+
+def test_an_abort_that_the_index_lets_begin_elsewhere() -> None:
+    leader = Leader()
+    leader.plain(4)
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(1, 0, 2, 2, transactional=True)
+    leader.marker(1, 0, commit=False)
+    assert told(leader, began={8: 4}) == []
+    assert told(leader, began={8: 6}) == [(8, TRANSACTION_INDEX)]
+
+
+def test_coordinators_write_no_sequences() -> None:
+    leader = Leader()
+    for _ in range(3):
+        leader.data(1, 0, 0, 2, transactional=True)
+    leader.marker(1, 0, commit=True)
+    leader.data(1, 0, 0, 2)
+    assert told(leader, topic=CONSUMER_OFFSETS) == []
+    leader.marker(1, 0, commit=True, coordinator_epoch=-1)
+    assert told(leader, topic=CONSUMER_OFFSETS) == [(9, COORDINATOR_EPOCH)]
+
+
+# Hanging transactions
+
+
+@pytest.mark.parametrize(("minutes", "is_told"), [(20, False), (21, True)])
+def test_a_transaction_hangs_that_is_open_for_longer_than_any_may_be(minutes: int, is_told: bool) -> None:
+    leader = Leader()
+    leader.plain(3)
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(2, 0, 0, 2, transactional=True)
+    leader.marker(2, 0, commit=True)
+    found = told(leader, alive_ms=START_MS + minutes * MINUTE_MS)
+    assert found == ([(3, HANGING_TRANSACTION)] if is_told else [])
+
+
+def test_a_transaction_at_the_high_watermark_or_behind_damage_is_not_known_to_hang() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.plain(3)
+    late_ms = START_MS + DAY_MS
+    assert audit(leader.batches, Cuts(damage=[1]), alive_ms=late_ms).told == []
+    assert audit(leader.batches, alive_ms=late_ms).told == [(0, HANGING_TRANSACTION)]
+
+
+def test_a_transaction_of_records_of_long_ago_is_as_young_as_a_marker_before_it() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.now_ms += DAY_MS
+    leader.marker(2, 0, commit=False)
+    leader.now_ms -= DAY_MS
+    late_ms = START_MS + DAY_MS + 9 * MINUTE_MS
+    assert told(leader, alive_ms=late_ms) == [(0, HANGING_TRANSACTION)]
+    leader.data(1, 0, 2, 2, transactional=True)
+    assert told(leader, alive_ms=late_ms) == []
+    leader.now_ms += DAY_MS
+    leader.marker(1, 0, commit=True)
+    leader.now_ms -= DAY_MS
+    leader.data(1, 0, 4, 2, transactional=True)
+    assert told(leader, alive_ms=late_ms) == []
+
+
+# Damage and compaction
+
+
+def test_nothing_is_judged_across_damage() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2, transactional=True)
+    leader.data(2, 5, 0, 2)
+    leader.data(1, 0, 9, 2, transactional=True)
+    leader.data(2, 1, 7, 2)
+    leader.marker(3, 0, commit=True)
+    for pieces in ((), (2,), (1, 2, 3)):
+        assert audit(leader.batches, Cuts(damage=[2], pieces=pieces)).told == []
+
+
+def test_nothing_is_judged_across_missing_offsets() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2)
+    leader.skip(2)
+    leader.data(1, 0, 4, 2)
+    leader.data(1, 0, 9, 2)
+    assert audit(leader.batches).told == [(6, SEQUENCE_GAP)]
+
+
+def test_compaction_takes_batches_but_makes_none_come_twice() -> None:
+    leader = Leader()
+    leader.data(1, 0, 0, 2)
+    leader.skip(2)
+    leader.data(1, 0, 4, 2)
+    leader.data(1, 0, 4, 2)
+    leader.data(1, 0, 9, 2)
+    assert told(leader, cleaned_to=9) == [(6, SEQUENCE_TWICE)]
+    assert told(leader, cleaned_to=8) == [(6, SEQUENCE_TWICE), (8, SEQUENCE_GAP)]
+
+
+def test_the_log_is_no_witness_of_a_sequence_that_compaction_can_have_taken() -> None:
+    leader = Leader()
+    leader.data(3, 0, 0, 2, transactional=True)
+    leader.skip(2)
+    leader.marker(3, 0, commit=True)
+    leader.data(4, 0, 0, 1)
+    batches = leader.batches
+    for cuts in (Cuts(), everywhere(batches)):
+        assert set(audit(batches, cuts, cleaned_to=4, snapshots=[6]).states[6]) == {4}
+
+
+# Many producers
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_of_too_many_producers_those_are_remembered_that_matter(is_cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producers, "MOST_PRODUCERS", 10)
+    monkeypatch.setattr(stitching_producers, "MOST_KNOWN", 10)
+    leader = Leader()
+    leader.data(0, 0, 0, transactional=True)
+    for producer_id in range(1, 200):
+        leader.data(producer_id, 0, 0)
+    leader.data(5, 0, 7)  # nobody can know any more that this is a gap
+    leader.data(199, 0, 7)
+    cuts = Cuts(blocks=range(0, 200, 3), pieces=range(0, 200, 40) if is_cut else ())
+    found = audit(leader.batches, cuts, alive_ms=START_MS + DAY_MS).told
+    # In a piece that forgot producers, the one with the open transaction may have been among them.
+    assert found == [(201, SEQUENCE_GAP)] if is_cut else [(0, HANGING_TRANSACTION), (201, SEQUENCE_GAP)]
+
+
+def test_seams_of_producers_that_just_go_on_are_small() -> None:
+    leader = Leader()
+    for number in range(1000):
+        leader.data(number % 4, 0, number // 4)
+    piece = AuditPiece(TopicPartition("t", 0), "/data/t-0", 0, None)
+    rule = producers.ProducerRule(piece, lambda finding: pytest.fail(str(finding)))
+    for first in range(0, 1000, 10):
+        rule.block(block_of([batch.row for batch in leader.batches[first : first + 10]]))
+    rule.end(1, is_whole=True, is_end_of_file=True)
+    (stretch,) = rule.seams()
+    assert [(len(seam.steps), seam.tail) for seam in stretch.producers.values()] == [(1, None)] * 4
+    assert from_plain(ProducerStretch, to_plain(stretch)) == stretch
