@@ -13,7 +13,11 @@ from typing import Final
 from tailrace.cli.command_tree import Node, Option, tree_of
 
 FILES: Final = frozenset({"F", "FILE", "FILE|DIR", "DIR", "FILE|TEXT", "URL|DIR", "PLACE"})
-NAMES: Final = {"topics": frozenset({"TOPIC", "T"}), "groups": frozenset({"GROUP"}), "ids": frozenset({"ID"})}
+NAMES: Final = {
+    "topics": frozenset({"TOPIC", "T", "TOPIC|PATH"}),
+    "groups": frozenset({"GROUP"}),
+    "ids": frozenset({"ID"}),
+}
 """Kinds of names that the cluster is asked for, by the metavariables that stand for one."""
 
 

@@ -15,7 +15,8 @@ Start a broker, stream generated orders through it, and show how fast they come 
 The broker is a real one, on localhost:9092 for every client of Kafka's, until Ctrl-C. Each order is counted: none may
 be lost, come twice or overtake another. Kill the broker and see: it is started again, and the stream goes on.
 Where Spark is installed (tailrace[spark]), a streaming query counts the orders too, while they arrive, and with
-tailrace[tables] they go into a Delta table, of which SQL makes a summary.
+tailrace[tables] they go into a Delta table, of which SQL makes a summary. At the end the broker is stopped and every
+byte that it wrote is audited, with a page of plots about it.
 
 With --crash there is no broker: a log is written, read, crashed, recovered and proven, to show the storage alone.
 """
@@ -26,6 +27,7 @@ examples:
   tailrace demo --once                 some seconds on a free port; exit code 1 if an order is not as it should be
   tailrace demo --rate 50000           as many orders a second, or as many as this machine can do
   tailrace demo --dir data             with its data in data/, which stays
+  tailrace demo --report audit.html    the page of the audit here, not in a temporary file
   tailrace demo --crash --dir data     the storage alone, in data/orders-0, which must not exist yet
 """
 
@@ -58,7 +60,8 @@ def register(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--dir", metavar="DIR", help="where the data is (default: a new temporary directory)")
     parser.add_argument("--crash", action="store_true", help="the storage alone: write, read, crash and recover a log")
-    parser.add_argument("--no-spark", action="store_true", help="without Spark: no count and no table of the orders")
+    parser.add_argument("--no-spark", action="store_true", help="without Spark: no count, no table, no audit")
+    parser.add_argument("--report", metavar="FILE", help="where the page of the audit goes (default: a temporary file)")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(handler=run)
 
@@ -71,7 +74,7 @@ def port(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     if args.crash:
-        if args.once or args.json or args.port is not None:
+        if args.once or args.json or args.port is not None or args.report is not None:
             raise CommandError("--crash goes with --dir only: it needs no port and ends by itself", "drop the others")
         from tailrace.cli import crash_show
 
@@ -81,5 +84,13 @@ def run(args: argparse.Namespace) -> int:
     wanted_port = args.port if args.port is not None else 0 if args.once else DEFAULT_PORT
     most_orders = args.orders if args.once else None
     return demo_run.run(
-        demo_run.Wishes(wanted_port, args.rate, most_orders, args.dir, args.json, counts_with_spark=not args.no_spark)
+        demo_run.Wishes(
+            wanted_port,
+            args.rate,
+            most_orders,
+            args.dir,
+            args.json,
+            counts_with_spark=not args.no_spark,
+            report=args.report,
+        )
     )

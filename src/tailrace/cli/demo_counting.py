@@ -1,6 +1,7 @@
 """The demo's orders counted by Spark as well, and put into a table, in a process of its own: the stream does not wait.
 
 That process is `demo_counting_query`; it says in lines of JSON how far it is, and ends when its standard input does.
+Two lines may come there before: one asks it to read the topic no more, the other for an audit of what the demo wrote.
 All that it leaves is in one directory, which goes with it.
 """
 
@@ -14,11 +15,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from tailrace.cli.demo_facts import NO_TABLE, NOT_COUNTED, Counted, Counting, Sales, Tabled, Tabling
+from tailrace.cli.demo_facts import (
+    NO_TABLE,
+    NOT_AUDITED,
+    NOT_COUNTED,
+    Audited,
+    Auditing,
+    Counted,
+    Counting,
+    Sales,
+    Tabled,
+    Tabling,
+)
 from tailrace.model.ids import TopicPartition
 
 QUERY: Final = "tailrace.cli.demo_counting_query"
@@ -33,6 +46,16 @@ class Counter(Protocol):
     def table(self) -> Tabled:
         """As of the last `now`."""
         ...
+
+    def audited(self) -> Audited:
+        """As of the last `now`."""
+        ...
+
+    def halt(self) -> None:
+        """Ask it to read the topic no more: `audited` is ready then."""
+
+    def audit(self, directory: str, page: str) -> None:
+        """Ask for an audit of a log directory, with a page about it."""
 
     def close(self) -> None: ...
 
@@ -56,6 +79,15 @@ class NoCounter:
     def table(self) -> Tabled:
         return NO_TABLE
 
+    def audited(self) -> Audited:
+        return NOT_AUDITED
+
+    def halt(self) -> None:
+        pass
+
+    def audit(self, directory: str, page: str) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -69,6 +101,7 @@ class SparkCounter:
         self._unread = b""
         self._now = Counted(Counting.STARTING)
         self._table = Tabled(Tabling.STARTING)
+        self._audited = NOT_AUDITED
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", query, bootstrap, json.dumps(offsets), str(self._folder)],
@@ -97,6 +130,8 @@ class SparkCounter:
                 self._now = self._now._replace(state=Counting.FAILED, trouble=self._last_words())
                 if self._table.state in (Tabling.STARTING, Tabling.FILLING):
                     self._table = self._table._replace(state=Tabling.FAILED, trouble=self._now.trouble)
+                if self._audited.state in (Auditing.READY, Auditing.RUNNING):
+                    self._audited = Audited(Auditing.FAILED, trouble=self._now.trouble)
                 break
             *lines, self._unread = (self._unread + piece).split(b"\n")
             for line in lines:
@@ -106,7 +141,26 @@ class SparkCounter:
     def table(self) -> Tabled:
         return self._table
 
+    def audited(self) -> Audited:
+        return self._audited
+
+    def halt(self) -> None:
+        self._ask({"halt": True})
+
+    def audit(self, directory: str, page: str) -> None:
+        self._ask({"audit": directory, "page": page})
+
+    def _ask(self, what: dict[str, Any]) -> None:
+        """Whoever is gone says so by the end of what it says."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(what).encode() + b"\n")
+
     def _take(self, content: dict[str, Any]) -> None:
+        audited = content.pop("audit", None)
+        if audited is not None:
+            self._audited = Audited(**{**audited, "state": Auditing(audited["state"])})
+            return
         table = content.pop("table", None)
         if table is None:
             self._now = Counted(**{**content, "state": Counting(content["state"])})

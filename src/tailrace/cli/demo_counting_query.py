@@ -1,7 +1,8 @@
 """The process in which Spark counts the demo's orders: BOOTSTRAP OFFSETS FOLDER, with offsets as Spark takes them.
 
-Each line on standard output is a JSON object, the fields of `Counted`, or of `Tabled` as its field `table`. It ends
-when its standard input does.
+Each line on standard output is a JSON object, the fields of `Counted`, or of `Tabled` as its field `table`, or of
+`Audited` as its field `audit`. A line on standard input is one, too: `halt` ends the query and the table, `audit` and
+`page` ask for an audit of a log directory and say where the page about it is to be. It ends when its input does.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tailrace.cli import demo_table
-from tailrace.cli.demo_facts import Counted, Counting, Tabled, Tabling
+from tailrace.cli import demo_audit, demo_table
+from tailrace.cli.demo_facts import Audited, Auditing, Counted, Counting, Tabled, Tabling
 from tailrace.model.errors import TailraceError
 from tailrace.spark import read_stream, session
 
@@ -31,11 +32,15 @@ SALES: Final = f"""
 _one_at_a_time = threading.Lock()
 
 
-def say(what: Counted | Tabled) -> None:
+def say(what: Counted | Tabled | Audited) -> None:
     """From the main thread, and from that in which Spark tells of its batches."""
-    fields = what._asdict()
+    fields: dict[str, Any] = what._asdict()
+    if isinstance(what, Tabled):
+        fields = {"table": fields}
+    elif isinstance(what, Audited):
+        fields = {"audit": fields}
     with _one_at_a_time:
-        print(json.dumps(fields if isinstance(what, Counted) else {"table": fields}), flush=True)
+        print(json.dumps(fields), flush=True)
 
 
 class SaidTable:
@@ -67,6 +72,7 @@ class SaidTable:
     def stop(self) -> None:
         if self._table is not None:
             self._table.stop()
+            self._table = None
 
 
 def report(sales: Any, batch: int) -> None:
@@ -112,9 +118,22 @@ def run(bootstrap: str, offsets: str, folder: str) -> None:
             if not query.lastProgress["numInputRows"]:
                 say(Counted(Counting.COUNTING))
         table.look()
+    asked = sys.stdin.readline()
     query.stop()
     table.stop()
+    if asked:
+        say(Audited(Auditing.READY))
+    while asked := sys.stdin.readline():
+        audit(spark, json.loads(asked))
     spark.stop()
+
+
+def audit(spark: Any, asked: dict[str, str]) -> None:
+    say(Audited(Auditing.RUNNING))
+    try:
+        say(demo_audit.audited(spark, asked["audit"], asked["page"]))
+    except Exception as error:
+        say(Audited(Auditing.FAILED, trouble=trouble_of(error)))
 
 
 def main(arguments: Sequence[str]) -> int:

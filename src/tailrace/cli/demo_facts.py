@@ -106,6 +106,41 @@ class Tabled(NamedTuple):
 NO_TABLE: Final = Tabled(Tabling.OFF)
 
 
+class Auditing(StrEnum):
+    """How far the audit of what the demo wrote is, which ends it."""
+
+    OFF = "off"
+    READY = "ready"
+    """Spark reads the topic no more: the broker may end."""
+    RUNNING = "running"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class Audited(NamedTuple):
+    state: Auditing
+    findings: int = 0
+    """Errors and warnings."""
+    first: str = ""
+    """What the first of them says."""
+    partitions: int = 0
+    segments: int = 0
+    size_bytes: int = 0
+    seconds: float = 0.0
+    report: str = ""
+    """Where the page is."""
+    trouble: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """At the end: whoever did not look cannot be wrong."""
+        return self.state in (Auditing.OFF, Auditing.SKIPPED) or (self.state is Auditing.DONE and not self.findings)
+
+
+NOT_AUDITED: Final = Audited(Auditing.OFF)
+
+
 class Facts(NamedTuple):
     seconds: float
     sent: int
@@ -124,6 +159,7 @@ class Facts(NamedTuple):
     """Records that nobody waited for: a second time, or of other producers."""
     counted: Counted = NOT_COUNTED
     tabled: Tabled = NO_TABLE
+    audited: Audited = NOT_AUDITED
     waits_for_spark: bool = False
     """Nothing is sent: Spark is not there yet, or has not counted all of it."""
 
@@ -167,6 +203,7 @@ def facts_item(kind: str, facts: Facts) -> Item:
         "broker_restarts": facts.restarts,
         "spark": facts.counted._asdict(),
         "table": {**facts.tabled._asdict(), "sales": [each._asdict() for each in facts.tabled.sales]},
+        "audit": facts.audited._asdict(),
         "partitions": [{"partition": each.number, "start": each.start, "end": each.end} for each in facts.partitions],
     }
 

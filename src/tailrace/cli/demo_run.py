@@ -10,10 +10,11 @@ import errno
 import socket
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
 
 from tailrace.cli.demo_counting import Counter, counter
+from tailrace.cli.demo_ending import DemoAudit
 from tailrace.cli.demo_facts import Counting, Facts, PartitionFacts, Rate, Scene, Tabling
 from tailrace.cli.demo_orders import Orders
 from tailrace.cli.demo_shows import Show, chosen_show
@@ -22,6 +23,7 @@ from tailrace.cli.demo_usage import Usage, UsageMeter
 from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.output import CommandError, prepare_stdout
 from tailrace.cli.program import program_name
+from tailrace.cli.spark_work import check_writable
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import TOPIC_ALREADY_EXISTS
@@ -53,6 +55,8 @@ class Wishes(NamedTuple):
     directory: str | None
     as_json: bool
     counts_with_spark: bool
+    report: str | None = None
+    """Where the page of the audit goes; None: to a new temporary file."""
 
     @property
     def is_once(self) -> bool:
@@ -61,6 +65,8 @@ class Wishes(NamedTuple):
 
 def run(wishes: Wishes) -> int:
     prepare_stdout()
+    if wishes.report is not None:
+        check_writable(wishes.report)
     metrics_url = None if wishes.is_once else free_metrics_url()
     metrics = {} if metrics_url is None else {"metrics.listener": f"{HOST}:{METRICS_PORT}"}
     broker = Broker({**BROKER_SETTINGS, **metrics}, data_dir=wishes.directory, port=wishes.port)
@@ -127,6 +133,7 @@ class Demo:
         self._rate = wishes.rate
         self._most_orders = wishes.most_orders
         self._counts_with_spark = wishes.counts_with_spark
+        self._report = wishes.report
         self._counter: Counter
         self._meter = UsageMeter()
         self._most_memory_bytes = 0
@@ -134,17 +141,20 @@ class Demo:
 
     def run(self) -> int:
         bootstrap = self._broker.bootstrap_servers
-        with Interrupts() as interrupts, Cluster(bootstrap, client_id="tailrace-demo", pause=self._pause) as cluster:
-            create_topic(cluster)
-            with Stream(cluster, TOPIC, Orders()) as stream:
-                stream.begin()
-                self._began_s = time.monotonic()
-                self._counter = counter(bootstrap, stream.ends, is_wanted=self._counts_with_spark)
-                with closing(self._counter):
+        with Interrupts() as interrupts, ExitStack() as later:
+            with Cluster(bootstrap, client_id="tailrace-demo", pause=self._pause) as cluster:
+                create_topic(cluster)
+                with Stream(cluster, TOPIC, Orders()) as stream:
+                    stream.begin()
+                    self._began_s = time.monotonic()
+                    self._counter = counter(bootstrap, stream.ends, is_wanted=self._counts_with_spark)
+                    later.enter_context(closing(self._counter))
                     facts = self._stream_and_count(stream, interrupts)
+            audit = DemoAudit(self._broker, self._counter, self._show, self._report)
+            facts = facts._replace(audited=audit.run(facts))
         self._show.end(facts)
         is_sound = facts.is_sound and facts.counted.is_sound(facts.sent) and facts.tabled.is_sound(facts.sent)
-        return 0 if is_sound or self._most_orders is None else 1
+        return 0 if (is_sound and facts.audited.is_sound) or self._most_orders is None else 1
 
     def _stream_and_count(self, stream: Stream, interrupts: Interrupts) -> Facts:
         if self._most_orders is not None:

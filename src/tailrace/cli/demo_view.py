@@ -11,7 +11,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Sales, Scene, Tabled, Tabling
+from tailrace.cli.demo_facts import (
+    Audited,
+    Auditing,
+    Counted,
+    Counting,
+    Facts,
+    PartitionFacts,
+    Rate,
+    Sales,
+    Scene,
+    Tabled,
+    Tabling,
+)
 from tailrace.cli.output import printable
 from tailrace.cli.sizes import counted, shown_size
 
@@ -39,6 +51,7 @@ def frame(scene: Scene, facts: Facts, history: Sequence[tuple[Rate, Rate]], widt
         fact("broker", broker(scene, facts), inner),
         *(fact("spark", text, inner) for text in spark(facts.counted, facts.sent)),
         *(fact("table", text, inner) for text in table(facts.tabled, facts.sent)),
+        *(fact("audit", text, inner) for text in audit(facts.audited)),
         Text(),
         partition_table(facts.partitions, inner),
         Text(),
@@ -159,6 +172,24 @@ def table(tabled: Tabled, sent: int) -> list[Text]:
     return [text]
 
 
+def audit(audited: Audited) -> list[Text]:
+    """A line on whether all that was written is as it should be; none where nobody looked."""
+    match audited.state:
+        case Auditing.OFF | Auditing.SKIPPED:
+            return []
+        case Auditing.READY | Auditing.RUNNING:
+            return [Text("every byte that was written is being checked; Ctrl-C skips it", "dim")]
+        case Auditing.FAILED:
+            return [Text.assemble(("failed", BAD), f": {printable(audited.trouble)}")]
+    read = f"{counted(audited.partitions, 'partition')}, {counted(audited.segments, 'segment')}"
+    text = Text.assemble(
+        ("nothing is wrong", GOOD) if not audited.findings else (counted(audited.findings, "finding").upper(), BAD),
+        f" in {read}, {shown_size(audited.size_bytes)}",
+        (f"   {audited.seconds:.1f} s", "dim"),
+    )
+    return [text, *([Text(printable(audited.first))] if audited.first else [])]
+
+
 def sales_table(sales: Sequence[Sales]) -> Padding:
     """What SQL makes of the table."""
     shown = Table(box=None, header_style="dim", padding=(0, 3, 0, 0), pad_edge=False)
@@ -240,6 +271,8 @@ def commands(things: Sequence[tuple[str, str]], width: int) -> Text:
 
 def line(facts: Facts) -> str:
     """A moment where there is no terminal."""
+    if facts.audited.state is Auditing.RUNNING:
+        return "auditing what was written"
     if facts.waits_for_spark:
         so_far = f": {facts.counted.orders:,} of {facts.sent:,} counted" if facts.sent else ""
         if so_far and facts.tabled.state is Tabling.FILLING:
@@ -264,7 +297,7 @@ def line(facts: Facts) -> str:
 
 def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> RenderableType:
     is_counted = facts.counted.is_sound(facts.sent) and facts.tabled.is_sound(facts.sent)
-    is_sound = facts.is_sound and (not is_once or is_counted)
+    is_sound = facts.is_sound and (not is_once or (is_counted and facts.audited.is_sound))
     mark = Text.assemble(("✓ ", GOOD)) if is_sound else Text.assemble(("✗ ", BAD))
     ends = "  ".join(f"{each.number}: {each.end:,}" for each in facts.partitions)
     return Group(
@@ -277,6 +310,8 @@ def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> Rendera
         *(fact("spark", text) for text in spark(facts.counted, facts.sent)),
         *(fact("table", text) for text in table(facts.tabled, facts.sent)),
         *([sales_table(facts.tabled.sales)] if facts.tabled.sales else []),
+        *(fact("audit", text) for text in audit(facts.audited)),
+        *([fact("report", Text(facts.audited.report, "cyan"))] if facts.audited.report else []),
         Text(),
         Text("What next", "bold"),
         commands(next_steps(scene, is_once=is_once), width),

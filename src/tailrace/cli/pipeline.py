@@ -5,18 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Final, NamedTuple
 
+from tailrace.cli import audit_args, find_args, stats_args
 from tailrace.cli.command import Subparsers
 from tailrace.cli.consume import start
 from tailrace.cli.durations import duration_ms
-from tailrace.cli.remote_args import (
-    BOOTSTRAP_VARIABLE,
-    DEFAULT_BOOTSTRAP,
-    add_command,
-    add_group,
-    at_least_one,
-    key_value,
-)
+from tailrace.cli.remote_args import add_command, add_group, at_least_one, key_value
 from tailrace.cli.sizes import size_in_bytes
+from tailrace.cli.spark_args import add_place, add_spark
 
 FORMATS: Final = ("delta", "iceberg", "parquet")
 MODES: Final = ("append", "upsert")
@@ -59,8 +54,11 @@ class Position(NamedTuple):
 
 
 def register(subparsers: Subparsers) -> None:
-    commands = add_group(subparsers, "pipeline", "topics as tables, by Spark")
+    commands = add_group(subparsers, "pipeline", "topics as tables, audits, statistics and searches, by Spark")
     register_table(commands)
+    audit_args.register(commands)
+    stats_args.register(commands)
+    find_args.register(commands)
 
 
 def register_table(commands: Subparsers) -> None:
@@ -153,10 +151,7 @@ def add_how(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--no-upkeep", action="store_true", help="neither put files together nor remove old versions")
     group.add_argument("--metrics", metavar="FILE", help="keep this file up to date, with metrics for Prometheus")
-    group.add_argument("--master", metavar="M", help="of Spark: local[4], spark://… (default: local[*])")
-    group.add_argument(
-        "--spark", type=key_value, action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark's"
-    )
+    add_spark(group)
     group.add_argument(
         "--option",
         type=key_value,
@@ -187,13 +182,7 @@ def add_questions(parser: argparse.ArgumentParser) -> None:
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cluster and output")
-    place = group.add_mutually_exclusive_group()
-    place.add_argument(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        help=f"brokers to begin with, commas between them (default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP})",
-    )
-    place.add_argument("--path", metavar="DIR", help="read the files of a log directory instead of asking brokers")
+    add_place(group)
     group.add_argument("--json", action="store_true", help="one JSON object per line")
 
 

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.output import CommandError, prepare_stdout
-from tailrace.cli.remote import creating
-from tailrace.cli.remote_args import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
-from tailrace.client.errors import BrokerUnreachableError
+from tailrace.cli.spark_work import brokers_of, told_errors
 from tailrace.model.errors import TailraceError
 
 if TYPE_CHECKING:
@@ -39,25 +37,13 @@ def run(args: argparse.Namespace) -> int:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise CommandError(f"tables need {' and '.join(missing)}, not installed here", "pip install 'tailrace[tables]'")
-    from tailrace.spark.errors import MissingTopicError, PipelineError
-
     settings = settings_of(args)
-    try:
+    with told_errors(args.topic, is_path=args.path is not None):
         if args.files or args.history or args.at or args.status or args.dry_run:
             from tailrace.cli import table_look
 
             return table_look.run(args, settings)
         return keep(args, settings)
-    except MissingTopicError as error:
-        where = "look for it with `tailrace topic list`" if args.path is None else "--path takes a log directory"
-        raise CommandError(str(error), f"{where}, or create it: {creating(args.topic)}") from error
-    except PipelineError as error:
-        if not isinstance(error.__cause__, BrokerUnreachableError):
-            raise
-        raise CommandError(
-            str(error),
-            f"start one with `tailrace serve`, or say where it is: --bootstrap HOST:PORT or {BOOTSTRAP_VARIABLE}",
-        ) from error
 
 
 def check_usage(args: argparse.Namespace) -> None:
@@ -75,7 +61,6 @@ def settings_of(args: argparse.Namespace) -> TableSettings:
     """OptionError for what cannot be. What is not said is that of the table, where there is one."""
     from tailrace.spark.tables.job.settings import table_settings
 
-    brokers = args.bootstrap or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     catalog = dict(args.catalog)
     kind = args.format or ("iceberg" if catalog else format_there(args.to))
     is_about_versions = args.files or args.history or args.at
@@ -97,7 +82,7 @@ def settings_of(args: argparse.Namespace) -> TableSettings:
     return table_settings(
         args.topic,
         to=args.to,
-        brokers=None if args.path is not None else brokers,
+        brokers=brokers_of(args),
         path=args.path,
         format=kind,
         mode=args.mode or own.get("mode", "append"),

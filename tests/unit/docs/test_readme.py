@@ -15,6 +15,7 @@ ADDRESS = "localhost:9092"
 
 MARKS = {
     "table": "read_table",
+    "audit": "import audit",
     "spark": "tailrace.spark",
     "client": ADDRESS,
     "broker": "tailrace.Broker",
@@ -37,8 +38,9 @@ def run(example: str) -> None:
 
 
 def test_every_example_is_run() -> None:
-    """Those with Spark by `test_spark_readme.py` and `test_table_readme.py`."""
-    assert [kind(each) for each in examples()] == ["client", "client", "spark", "table", "broker", "log"]
+    """Those with Spark by `test_spark_readme.py`, `test_table_readme.py` and `test_audit_readme.py`."""
+    kinds = ["client", "client", "spark", "table", "audit", "broker", "log"]
+    assert [kind(each) for each in examples()] == kinds
 
 
 def test_the_client_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
