@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rich.table import Table
 
 from peer_report import DOCS, LEFT_PX, PAGE, RIGHT_PX, ROW_PX, STYLE, TOP_PX, WIDE_PX, figure, replace_section
 from peer_row import Row
+from spark_sections import SECTIONS, TOPICS, Section
 
 PICTURE = DOCS / "bench-spark.svg"
-BEGIN = "<!-- bench-spark: begin -->"
-END = "<!-- bench-spark: end -->"
 LAG_BEGIN = "<!-- bench-spark-lag: begin -->"
 LAG_END = "<!-- bench-spark-lag: end -->"
 HEADS = ("row", "Tailrace", "beside", "ratio, median (spread)", "mark")
@@ -43,10 +43,19 @@ def profile(row: Row, rows_count: int) -> str:
     return ", ".join(f"{who} {used / rows_count * 1e6:.2f}" for who, used in middle.items())
 
 
-def write_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
-    PICTURE.write_text(picture(rows))
-    PAGE.write_text(replace_section(PAGE.read_text(), BEGIN, END, page_section(rows, facts)))
-    return [PAGE, PICTURE]
+def write_docs(found: Mapping[str, Sequence[Row]], facts: dict[str, Any]) -> list[Path]:
+    """The sections of which everything was measured."""
+    written = []
+    for section in SECTIONS:
+        rows = section.rows_of(found)
+        if rows is None:
+            continue
+        PAGE.write_text(replace_section(PAGE.read_text(), *section.marks, page_section(section, rows, facts)))
+        written.append(PAGE)
+        if section is TOPICS:
+            PICTURE.write_text(picture(rows))
+            written.append(PICTURE)
+    return list(dict.fromkeys(written))
 
 
 def write_lag_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
@@ -70,30 +79,17 @@ def lag_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
+def page_section(section: Section, rows: Sequence[Row], facts: dict[str, Any]) -> str:
     load = " ".join(str(value) for value in facts["load_average"])
-    lines = [
-        "## Spark on topics",
-        "",
-        f"`make bench-spark` measures this anew: {facts['rows']:,} rows with random keys of 8 bytes and values of 100,",
-        f"in {facts['partitions']} partitions, all seven columns to `noop`, beside Spark's scan of the same rows in",
-        f"uncompressed Parquet files; {facts['warm_ups']} rounds to warm up and {facts['rounds']} that count, the",
-        "sides taking turns. The broker runs on the same cores as Spark. Where bytes are read, they stand beside those",
-        "that there are; many segments beside one; a stream into a topic beside the same into Parquet files.",
-        "A filter on time in the middle of a log stops at its end only where `timestampDisorder` promises an order;",
-        "without it, everything behind its beginning is read.",
-        "A topic becomes a Delta table beside Spark's own copy of Parquet files with the same rows, columns and codec",
-        "(snappy); upserts stand beside a plain rewrite of the whole table, in seconds, each with its own overhead.",
-        "",
-        "![Spark on topics beside Spark on Parquet files](bench-spark.svg)",
-        "",
-        f"| {' | '.join(HEADS)} | |",
-        "|---|---|---|---|---|---|",
-    ]
+    words = f"`{section.command}` measures this anew: {section.words(facts)}"
+    lines = [f"## {section.title}", "", fill(words, 118, break_on_hyphens=False)]
+    lines += ["", f"![Spark on topics beside Spark on Parquet files]({PICTURE.name})"] if section is TOPICS else []
+    lines += ["", f"| {' | '.join(HEADS)} | |", "|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(cells(row))} | {'' if row.holds else 'not reached'} |" for row in rows]
     shown = [row for row in rows if row.details]
-    lines += ["", "CPU seconds for a million rows, of Spark's JVM, its Python workers and the broker:", ""]
-    lines += [f"- {row.name}: {profile(row, facts['rows_of'][row.key])}" for row in shown]
+    if shown:
+        lines += ["", "CPU seconds for a million rows, of Spark's JVM, its Python workers and the broker:", ""]
+        lines += [f"- {row.name}: {profile(row, facts['rows_of'][row.key])}" for row in shown]
     lines += [
         "",
         f"Measured on {facts['date']}: CPython {facts['python']}, PySpark {facts['pyspark']}, kernels",
@@ -129,7 +125,7 @@ def picture(rows: Sequence[Row]) -> str:
         out.append(f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle" class="small">{tenth / 10:g}</text>')
     for place, row in enumerate(drawn):
         out += bar(row, TOP_PX + ROW_PX * place, x)
-    foot = "sinks, tables: beside the same into Parquet files · segments: Tailrace beside itself"
+    foot = "streams: beside the same into Parquet files · segments: beside one"
     out.append(f'<text x="12" y="{bottom + 36}" class="small">{foot}</text>')
     return "\n".join([*out, "</svg>\n"])
 
