@@ -11,6 +11,8 @@ from cases_of_live_directories import SETTINGS
 
 from tailrace.testing.broker import Broker
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:

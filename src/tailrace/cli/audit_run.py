@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.cli.lines import Item, print_items
 from tailrace.cli.output import CommandError, prepare_stdout, report
 from tailrace.cli.sizes import counted, shown_size
-from tailrace.cli.spark_work import check_installed, check_writable, told_errors
+from tailrace.cli.spark_work import check_installed, check_writable, started, told_errors
 from tailrace.cli.step_bar import StepBar
 from tailrace.cli.throughput import Throughput
 from tailrace.model.errors import TailraceError
@@ -76,11 +76,10 @@ def unknown_rules(names: tuple[str, ...]) -> list[str]:
 def audited(args: argparse.Namespace) -> AuditReport:
     from tailrace.spark.auditing.audit import audit
     from tailrace.spark.errors import MissingTopicError
-    from tailrace.spark.spark_session import session
 
     given = {} if args.max_transaction is None else {"max_transaction_ms": args.max_transaction}
     with StepBar(is_shown=not args.json) as bar:
-        spark = session("tailrace audit", args.master, dict(args.spark), progress=False)
+        spark = started("tailrace audit", args)
         try:
             return audit(
                 *args.paths,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tailrace.cli.lines import Item, print_items, text_or_base64
 from tailrace.cli.output import CommandError, prepare_stdout
 from tailrace.cli.sizes import counted
-from tailrace.cli.spark_work import brokers_of, check_installed, check_path, told_errors
+from tailrace.cli.spark_work import brokers_of, check_installed, check_path, started, told_errors
 from tailrace.cli.step_bar import StepBar
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def check_usage(args: argparse.Namespace) -> None:
 
 def searched(args: argparse.Namespace) -> Matches:
     from tailrace.spark.searching.find import find
-    from tailrace.spark.spark_session import session
 
     given: dict[str, Any] = {"around": args.around, "disorder": args.disorder, "partitions": args.partition}
     with StepBar(is_shown=not args.json) as bar:
@@ -57,7 +56,7 @@ def searched(args: argparse.Namespace) -> Matches:
             more = f"{counted(tally.offsets, 'offset')} looked through"
             bar.tell(f"searching {args.topic}", tally.tasks_done, tally.tasks, more)
 
-        spark = session(f"tailrace find {args.topic}", args.master, dict(args.spark), progress=False)
+        spark = started(f"tailrace find {args.topic}", args)
         return find(
             args.topic,
             key=args.key if args.key is not None else args.key_base64,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from tailrace.cli.output import CommandError
 from tailrace.cli.remote import creating
@@ -22,6 +24,16 @@ def check_installed(what: str) -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise CommandError(f"{what} needs {' and '.join(missing)}, not installed here", "pip install 'tailrace[spark]'")
+
+
+def started(name: str, args: argparse.Namespace) -> Any:
+    """A session of Spark. Ctrl-C ends the command: Spark's own way asks the JVM first, amid another question."""
+    from tailrace.spark.spark_session import session
+
+    spark = session(name, args.master, dict(args.spark), progress=False)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return spark
 
 
 def brokers_of(args: argparse.Namespace) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.cli.lines import Item, print_items
 from tailrace.cli.output import CommandError, prepare_stdout
 from tailrace.cli.sizes import counted
-from tailrace.cli.spark_work import brokers_of, check_installed, check_path, check_writable, told_errors
+from tailrace.cli.spark_work import brokers_of, check_installed, check_path, check_writable, started, told_errors
 from tailrace.cli.step_bar import StepBar
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def place_of(args: argparse.Namespace) -> dict[str, str | None]:
 
 
 def counted_topic(args: argparse.Namespace, where: dict[str, str | None]) -> TopicStats:
-    from tailrace.spark.spark_session import session
     from tailrace.spark.statistics.stats import stats
 
     given: dict[str, Any] = {"top": args.top, "sample": args.sample}
@@ -57,7 +56,7 @@ def counted_topic(args: argparse.Namespace, where: dict[str, str | None]) -> Top
             doing = DOING.get(progress.doing, progress.doing)
             bar.tell(doing, progress.tasks_done, progress.tasks, counted(progress.tasks, "task"))
 
-        spark = session(f"tailrace stats {args.target}", args.master, dict(args.spark), progress=False)
+        spark = started(f"tailrace stats {args.target}", args)
         return stats(
             where["topic"],
             brokers=where["brokers"],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.output import CommandError, prepare_stdout
-from tailrace.cli.spark_work import brokers_of, told_errors
+from tailrace.cli.spark_work import brokers_of, started, told_errors
 from tailrace.model.errors import TailraceError
 
 if TYPE_CHECKING:
@@ -150,7 +150,6 @@ class Show(Protocol):
 
 def keep(args: argparse.Namespace, settings: TableSettings) -> int:
     from tailrace.cli.table_shows import chosen_show
-    from tailrace.spark.spark_session import session
     from tailrace.spark.tables.job.report import TableReport
     from tailrace.spark.tables.table import run_table, status
 
@@ -158,7 +157,7 @@ def keep(args: argparse.Namespace, settings: TableSettings) -> int:
     if args.metrics is not None:
         write_metrics(args.metrics, found)
     with chosen_show(settings, as_json=args.json) as show:
-        spark = session(f"tailrace table {args.topic}", args.master, dict(args.spark), progress=False)
+        spark = started(f"tailrace table {args.topic}", args)
         outcome = run_table(settings, session=spark, told=show.told)
         if isinstance(outcome, TableReport):
             report = outcome

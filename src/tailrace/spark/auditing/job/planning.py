@@ -1,6 +1,6 @@
 """How a log is cut for executors: segments into pieces, pieces into tasks, tasks into waves.
 
-    piece   about 64 MB of one segment, from a batch that its offset index names and that stands there, intact
+    piece   about 128 MB of one segment, from a batch that its offset index names and that stands there, intact
     task    pieces that one core reads one after the other
     wave    tasks that are one job of Spark: as much as all cores read in a minute or so. Results of a wave are kept
             before the next one begins, so that neither the driver's memory nor what a kill costs grows with the log
@@ -30,11 +30,11 @@ from tailrace.spark.source.files.segments import Segment
 from tailrace.storage.index_entries import MAX_INDEX_BYTES, OFFSET_ENTRY
 from tailrace.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
-PIECE_BYTES: Final = 64 << 20
+PIECE_BYTES: Final = 128 << 20
 WAVE_BYTES_PER_CORE: Final = 2 << 30
 WAVE_PIECES: Final = 512
 """Results of so many go to the driver at a time, whatever the number of cores, unless there are more of these."""
-TASK_BYTES: Final = 512 << 20
+TASK_BYTES: Final = 1 << 30
 """A task of Spark takes tens of milliseconds to begin with, in which a core reads as many megabytes."""
 TASKS_PER_CORE: Final = 8
 """In a wave, at most: enough that cores which are done early have something left to do."""
