@@ -11,7 +11,7 @@ from tailrace.cli.consume import start
 from tailrace.cli.durations import duration_ms
 from tailrace.cli.remote_args import add_command, add_group, at_least_one, key_value
 from tailrace.cli.sizes import size_in_bytes
-from tailrace.cli.spark_args import add_place, add_spark
+from tailrace.cli.spark_args import add_place, add_source_option, add_spark
 
 FORMATS: Final = ("delta", "iceberg", "parquet")
 MODES: Final = ("append", "upsert")
@@ -152,14 +152,7 @@ def add_how(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-upkeep", action="store_true", help="neither put files together nor remove old versions")
     group.add_argument("--metrics", metavar="FILE", help="keep this file up to date, with metrics for Prometheus")
     add_spark(group)
-    group.add_argument(
-        "--option",
-        type=key_value,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the source (docs/spark.md) or of tables (docs/tables.md); may be repeated",
-    )
+    add_source_option(group, "the source (docs/spark.md) or of tables (docs/tables.md)")
 
 
 def add_questions(parser: argparse.ArgumentParser) -> None:

@@ -14,14 +14,14 @@ def add_spark(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_source_option(group: argparse._ArgumentGroup) -> None:
+def add_source_option(group: argparse._ArgumentGroup, of_what: str = "the source (docs/spark.md)") -> None:
     group.add_argument(
         "--option",
         type=key_value,
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the source (docs/spark.md); may be repeated",
+        help=f"an option of {of_what}; may be repeated",
     )
 
 

@@ -17,7 +17,7 @@ class StepBar:
     def __init__(self, *, is_shown: bool) -> None:
         self.bars: Bars | None = None
         if is_shown and sys.stdout.isatty():
-            self.bars = _bars()
+            self.bars = new_bars()
 
     def __enter__(self) -> StepBar:
         if self.bars is not None:
@@ -38,7 +38,8 @@ class StepBar:
         self.bars.update(self._task, description=doing, completed=done, more=more)
 
 
-def _bars() -> Bars:
+def new_bars() -> Bars:
+    """A bar with what is done before it and more behind it; gone when it is over."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 
     from tailrace.cli.terminal import Terminal

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.lines import Item, plain_line
 from tailrace.cli.sizes import counted
+from tailrace.cli.step_bar import new_bars
 from tailrace.cli.table_items import batch_item, report_item
 from tailrace.cli.throughput import Throughput
 
@@ -73,19 +74,7 @@ class BarShow:
     """One bar for the batch that is under way, with how fast it goes and what is left of the topic."""
 
     def __init__(self, topic: str) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
-
-        from tailrace.cli.terminal import Terminal
-
-        self.bars: Bars = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[more]}", markup=False, style="dim"),
-            console=Terminal(),
-            transient=True,
-        )
+        self.bars: Bars = new_bars()
         self._topic = topic
         self._throughput = Throughput()
         self._is_ending = False
