@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def test_zeros_behind_the_last_batch_of_the_log_are_room_for_more(folder: Path) 
     assert result.seam.end_position == len(WHOLE)
 
 
-@pytest.mark.parametrize("behind", [bytes(1), bytes(500), b"\x01" * 10, b"\xff" * 500, os.urandom(100)])
+@pytest.mark.parametrize("behind", [bytes(1), bytes(500), b"\x01" * 10, b"\xff" * 500, random.Random(7).randbytes(100)])
 def test_bytes_behind_the_last_batch_of_a_closed_segment(folder: Path, behind: bytes) -> None:
     result = audited(folder, WHOLE + behind, next_base=END)
     assert told(result) == [(TRAILING_BYTES, len(WHOLE), END)]
