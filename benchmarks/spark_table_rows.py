@@ -42,8 +42,8 @@ COPY = "Parquet copy"
 
 CODEC = "snappy"
 TOPIC = "upserted"
-TIMES_THE_ROWS = 6
-"""Of a table for upserts: its buckets are then about 100 MB large, as docs/tables.md has it."""
+TIMES_THE_ROWS = 3
+"""Of a table for upserts: its buckets are then about 50 MB large."""
 BUCKETS = 40
 TOUCHED = 2
 """5 % of them."""
