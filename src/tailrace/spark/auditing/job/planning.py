@@ -115,7 +115,8 @@ def _ascends(index: File, layout: IndexLayout) -> bool:
     newest = tuple(-1 for _ in layout.dtype.names or ())
     for placed in IndexFile(index, layout, 0).all():
         columns = [np.append(before, column) for before, column in zip(newest, placed.entries.columns, strict=True)]
-        if any(bool((np.diff(column) < 0).any()) for column in columns):
+        steps = [np.diff(column) for column in columns]
+        if (steps[0] <= 0).any() or any((step < 0).any() for step in steps):  # the first column never stays the same
             return False
         newest = tuple(int(column[-1]) for column in columns)
     return True
