@@ -28,7 +28,7 @@ from tailrace.storage.append_set import analyse
 from tailrace.storage.legacy_conversion import prepare_legacy_set
 from tailrace.storage.origin import Origin
 from tailrace.storage.validation import ValidatedSet, ValidationRules
-from tailrace.storage.validator import prepare_leader_set
+from tailrace.storage.validator import admit_plain, plain_rules, prepare_leader_set
 
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
@@ -288,10 +288,33 @@ class LeaderSets(Target[SetCase]):
             rules=rules,
             origin=case.origin,
         )
+        self._admit_plain(case)
         as_old = self._prepare(
             case, prepare_legacy_set, magic=case.magic, first_offset=case.first_offset, now_ms=NOW_MS, rules=rules
         )
         return sums if isinstance(sums, Refusal) else sums[1:], prepared, as_old
+
+    def _admit_plain(self, case: SetCase) -> None:
+        """The short way takes a set as the other does, or leaves it as it came."""
+        rules = plain_rules(case.rules, NOW_MS)
+        if rules is None or case.origin is not Origin.CLIENT:
+            return
+        mine, other = bytearray(case.data), bytearray(case.data)
+        batch = admit_plain(mine, case.first_offset, 3, rules)
+        if batch is None:
+            assert mine == case.data
+            return
+        prepared = prepare_leader_set(
+            other,
+            first_offset=case.first_offset,
+            leader_epoch=3,
+            now_ms=NOW_MS,
+            rules=case.rules,
+            origin=case.origin,
+        )
+        assert prepared is not None
+        assert prepared.batches == (batch,)
+        assert mine == other
 
     def _prepare(self, case: SetCase, prepare: Any, **kwargs: Any) -> object:
         buffer = bytearray(case.data) if case.is_writable else case.data

@@ -115,6 +115,10 @@ class Channel:
                 if key == PRODUCE and produces is not None:
                     if not self._only_produces or len(self._slots) >= MAX_WAITING_PRODUCES:
                         break
+                    behind = produces.add_alike(buffer, begin, end, self._max_request_bytes)
+                    if behind > begin:
+                        begin = behind
+                        continue
                     produces.add(buffer, frame, frame_end, version, correlation_id)
                 else:
                     if produces is not None and not produces.is_empty:

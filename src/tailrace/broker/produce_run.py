@@ -35,6 +35,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tailrace.protocol.produce_shape import ProduceShape
+from tailrace.record.kernels import take_frames
 from tailrace.storage.append import AppendResult
 from tailrace.storage.origin import Origin
 from tailrace.storage.verification import NO_GUARD, VerificationGuard
@@ -97,38 +98,50 @@ class ProduceRun:
 
     # In
 
+    def add_alike(self, buffer: memoryview, begin: int, end: int, longest: int) -> int:
+        """All requests from `begin` on that are like those before them, and go to one partition.
+
+        Returns the position behind them: `begin` where the first is another.
+        """
+        shape, lane = self._shape, self._lane
+        if shape is None or self.items or shape.acks not in _ANSWERED:
+            return begin
+        version, is_flexible = self._shape_version, shape.is_flexible
+        index, behind, taken = take_frames(buffer, begin, end, shape.same, version, is_flexible, longest)
+        if not taken or (index != lane[0][1] if lane else not self._enter_lane(shape, index)):
+            return begin
+        sets = self._lane_sets
+        for correlation_id, records, records_end in taken:
+            lane.append((correlation_id, index))
+            sets.append(buffer[records:records_end])
+        return behind
+
+    def _enter_lane(self, shape: ProduceShape, index: int) -> bool:
+        """Whether there is a partition that clients may write to."""
+        try:
+            if shape.topic_id is None:
+                partition = self._replicas.partition(shape.topic, index)
+            else:
+                partition = self._replicas.partition_by_id(shape.topic_id, index)
+        except TailraceError:
+            return False
+        if partition.topic in INTERNAL_TOPICS:
+            return False
+        self._lane_partition = partition
+        return True
+
     def add(self, buffer: memoryview, begin: int, end: int, version: int, correlation_id: int) -> None:
         """The request, without its size, that stands from `begin` to `end`."""
         shape = self._shape
+        self._leave_lane()
         if shape is not None and version == self._shape_version:
             found = shape.match(buffer, begin, end)
             if found is not None:
-                if not self.items and self._add_to_lane(shape, correlation_id, *found):
-                    return
-                self._leave_lane()
                 self.items.append(self._shaped(shape, correlation_id, *found))
                 return
-        self._leave_lane()
         item = self._decoded(buffer[begin:end], version)
         if item.transactional_id is None or not self._transactional.take(item):
             self.items.append(item)
-
-    def _add_to_lane(self, shape: ProduceShape, correlation_id: int, index: int, records: memoryview) -> bool:
-        lane = self._lane
-        if refusal(records, self._shape_version, has_transaction=False) is not None:
-            return False
-        if not lane:
-            if shape.topic_id is not None or shape.acks not in _ANSWERED or shape.topic in INTERNAL_TOPICS:
-                return False
-            try:
-                self._lane_partition = self._replicas.partition(shape.topic, index)
-            except TailraceError:
-                return False
-        elif lane[0][1] != index:
-            return False
-        lane.append((correlation_id, index))
-        self._lane_sets.append(records)
-        return True
 
     def _leave_lane(self) -> None:
         """Something else has come: what is in the lane goes the general way."""

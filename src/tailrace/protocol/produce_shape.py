@@ -43,11 +43,11 @@ class ProduceShape:
         "_answer_end",
         "_answer_size",
         "_has_start_offset",
-        "_is_flexible",
-        "_same",
         "_same_end",
         "acks",
         "header",
+        "is_flexible",
+        "same",
         "timeout_ms",
         "topic",
         "topic_id",
@@ -61,8 +61,9 @@ class ProduceShape:
         self.timeout_ms = request.timeout_ms
         self.topic = topic.name
         self.topic_id = topic.topic_id if version >= _TOPIC_ID_FROM else None
-        self._is_flexible = version >= _FLEXIBLE_FROM
-        self._same = same
+        self.is_flexible = version >= _FLEXIBLE_FROM
+        self.same = same
+        """What all such requests have behind their correlation id, up to the partition's number."""
         self._same_end = _FRONT + len(same)
         self._has_start_offset = version >= _START_OFFSET_FROM
         entry_form = "ihqqq" if self._has_start_offset else "ihqq"
@@ -103,9 +104,9 @@ class ProduceShape:
         The api key and version were compared by the caller.
         """
         position = begin + self._same_end
-        if buffer[begin + _FRONT : position] != self._same:
+        if buffer[begin + _FRONT : position] != self.same:
             return None
-        if not self._is_flexible:
+        if not self.is_flexible:
             if end - position < _INDEX_AND_LENGTH.size:
                 return None
             index, size = _INDEX_AND_LENGTH.unpack_from(buffer, position)
@@ -121,6 +122,8 @@ class ProduceShape:
             position += 1
             size |= (buffer[position] & 0x7F) << shift
             shift += 7
+        if buffer[position] > 0x7F:
+            return None
         position += 1
         records_end = end - len(_NO_TAGS)
         if size < 2 or position + size - 1 != records_end or buffer[records_end:end] != _NO_TAGS:

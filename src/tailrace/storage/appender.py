@@ -23,7 +23,7 @@ from tailrace.model.errors import (
     UnexpectedAppendOffsetError,
 )
 from tailrace.model.offsets import GREATEST_OFFSET, MAX_RELATIVE_OFFSET, LogOffsetMetadata
-from tailrace.record.shallow import ShallowBatch
+from tailrace.record.shallow import NO_TIMESTAMP, ShallowBatch
 from tailrace.storage.append import NO_OFFSET, AppendResult, ProducerChanges, WriteGroup, examine_producers
 from tailrace.storage.append_set import analyse
 from tailrace.storage.origin import Origin
@@ -31,12 +31,13 @@ from tailrace.storage.producer_entry import CompletedTxn
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.validation import MAX_INT64
-from tailrace.storage.validator import ValidationRules, prepare_leader_set
+from tailrace.storage.validator import ValidationRules, admit_plain, plain_rules, prepare_leader_set
 from tailrace.storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from tailrace.storage.unified_log import UnifiedLog
 
+_tuple: Final = tuple.__new__  # a named tuple's own constructor takes longer than the rest of a set's way
 _LAST_END_OFFSET: Final = GREATEST_OFFSET - MAX_RELATIVE_OFFSET  # a set has fewer records than its int32 of bytes
 
 
@@ -119,23 +120,30 @@ class Appender:
             raise OffsetOutOfRangeError(f"{self._local.place.dir} ends at {group.next_offset}: no offsets are left")
         results: list[AppendResult] = []
         room = self._room() if leader_epoch == self._epochs.latest_epoch else NO_ROOM
+        plain = plain_rules(rules, now_ms) if origin is Origin.CLIENT else None
+        batches: tuple[ShallowBatch, ...]
         for records in sets:
             if group.failure is not None:
                 results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, group.failure))
                 continue
             try:
-                prepared = prepare_leader_set(
-                    records,
-                    first_offset=group.next_offset,
-                    leader_epoch=leader_epoch,
-                    now_ms=now_ms,
-                    rules=rules,
-                    origin=origin,
-                )
-                if prepared is None:
-                    results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start))
-                    continue
-                buffer, batches, first_offset, last_offset, max_timestamp, _, append_time_ms, _ = prepared
+                batch = admit_plain(records, group.next_offset, leader_epoch, plain) if plain is not None else None
+                if batch is not None:
+                    _, _, _, first_offset, last_offset, max_timestamp, *_ = batch
+                    buffer, batches, append_time_ms = records, (batch,), NO_TIMESTAMP
+                else:
+                    prepared = prepare_leader_set(
+                        records,
+                        first_offset=group.next_offset,
+                        leader_epoch=leader_epoch,
+                        now_ms=now_ms,
+                        rules=rules,
+                        origin=origin,
+                    )
+                    if prepared is None:
+                        results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start))
+                        continue
+                    buffer, batches, first_offset, last_offset, max_timestamp, _, append_time_ms, _ = prepared
                 if (
                     group.size + len(buffer) <= room.size_bytes
                     and max_timestamp <= room.max_timestamp
@@ -148,7 +156,8 @@ class Appender:
                     group.size += len(buffer)
                     group.result_places.append(len(results))
                     group.next_offset = last_offset + 1
-                    results.append(AppendResult(first_offset, last_offset, append_time_ms, log_start))
+                    taken = (first_offset, last_offset, append_time_ms, log_start, None, False)
+                    results.append(_tuple(AppendResult, taken))
                     continue
                 room = NO_ROOM  # what follows may roll
                 arrival = Arrival(

@@ -11,12 +11,15 @@ changed: a set that is refused is as it came, and used no offset.
 A client sends one batch with offsets from 0 on and without control records. A coordinator may send several, control
 batches among them; those of a raft leader may be of any size too.
 
+Nearly every set is one uncompressed batch without any flag. `admit_plain` takes just those, in one step of a kernel.
+
 The owner of the log calls this. A buffer that can be written to is the log's from here on; one that cannot is copied.
 """
 
 from __future__ import annotations
 
 from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -37,13 +40,14 @@ from tailrace.record.batch import (
 )
 from tailrace.record.check import check_batch
 from tailrace.record.compression import compress, decompress
+from tailrace.record.kernels import admit
 from tailrace.record.shallow import NO_TIMESTAMP, ShallowBatch, batches
 from tailrace.storage.append_set import NO_OFFSET, AppendSet, analyse, check_size
 from tailrace.storage.legacy_conversion import rebuild_as_v2
 from tailrace.storage.origin import Origin
 from tailrace.storage.validation import MAX_INT64, MIN_INT64, ValidatedSet, ValidationRules
 
-__all__ = ["ValidatedSet", "ValidationRules", "prepare_leader_set"]
+__all__ = ["PlainRules", "ValidatedSet", "ValidationRules", "admit_plain", "plain_rules", "prepare_leader_set"]
 
 
 _unpack_header = HEADER.unpack_from
@@ -51,6 +55,42 @@ _pack_place = Struct(">qii").pack_into  # base offset, length, leader epoch
 _tuple = tuple.__new__
 _CLIENT = Origin.CLIENT
 _RAFT_LEADER = Origin.RAFT_LEADER
+
+
+class PlainRules(NamedTuple):
+    """What is asked of a plain set at a certain time. Timestamps are int64."""
+
+    max_message_bytes: int
+    require_key: bool
+    earliest_ms: int
+    latest_ms: int
+
+
+def plain_rules(rules: ValidationRules, now_ms: int) -> PlainRules | None:
+    """None where no set stays as it came."""
+    if rules.timestamp_type == LOG_APPEND_TIME or rules.target_codec:
+        return None
+    earliest_ms, latest_ms = rules.timestamp_bounds(now_ms)
+    return PlainRules(
+        rules.max_message_bytes, rules.require_key, max(earliest_ms, MIN_INT64), min(latest_ms, MAX_INT64)
+    )
+
+
+def admit_plain(records: Buffer, first_offset: int, leader_epoch: int, rules: PlainRules) -> ShallowBatch | None:
+    """A client's set of one plain batch, checked and patched in place.
+
+    None, and the set is unchanged, where it is of another kind or not right: `prepare_leader_set` tells which.
+    """
+    max_message_bytes, require_key, earliest_ms, latest_ms = rules
+    if type(records) is memoryview:
+        if records.readonly:
+            return None
+    elif type(records) is not bytearray:
+        return None
+    if len(records) > max_message_bytes:
+        return None
+    fields = admit(records, first_offset, leader_epoch, require_key, earliest_ms, latest_ms)
+    return None if fields is None else _tuple(ShallowBatch, fields)
 
 
 def prepare_leader_set(
@@ -67,8 +107,8 @@ def prepare_leader_set(
     Raises CorruptMessageError, InvalidRecordError, InvalidTimestampError, UnsupportedCompressionError or
     MessageTooLargeError; the set is unchanged then.
     """
-    # Nearly every produce request brings one whole batch whose codec is kept, so this is the way of such a set: fields
-    # read once, tuples made without their constructors. All others take the long way, which does the same.
+    # Nearly every set that `admit_plain` leaves is one whole batch whose codec is kept, so this is the way of such a
+    # set: fields read once, tuples made without their constructors. All others take the long way, which does the same.
     view = records if type(records) is memoryview else memoryview(records)
     size = len(view)
     if size < HEADER_BYTES or view.readonly:

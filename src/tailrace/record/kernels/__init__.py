@@ -2,8 +2,8 @@
 
 A kernel is a Python module in Cython's pure-Python mode. At install it becomes an extension module beside its source,
 which Python then prefers; where there is no C compiler the source itself runs, slowly and with the same results. It
-works on buffers and int64 alone, without the GIL, and agrees with its interpreted twin on every input: nothing in it
-may rely on C's overflow, nor on Python's lack of it.
+works on buffers and int64 alone, as a rule without the GIL, and agrees with its interpreted twin on every input:
+nothing in it may rely on C's overflow, nor on Python's lack of it.
 
 `COMPILED` tells which form runs. TAILRACE_KERNELS=interpreted in the environment forces the interpreted one.
 """
@@ -22,6 +22,7 @@ import crc32c
 from tailrace.env.variables import variable
 
 KERNELS: Final = (
+    "admission",
     "batch_run",
     "bytes_column",
     "bytewise",
@@ -31,6 +32,7 @@ KERNELS: Final = (
     "fields",
     "offset_map",
     "plain_run",
+    "produce_frames",
     "rebuild",
     "rows",
     "whole",
@@ -38,11 +40,13 @@ KERNELS: Final = (
 
 # Kernels that call others' inner functions, which only C sees when those are compiled.
 _BUILT_ON: Final = {
+    "admission": ("crc", "fields", "whole"),
     "batch_run": ("crc",),
     "column_set": ("bytes_column",),
     "columns": ("bytes_column", "column_set", "fields", "whole"),
     "fields": ("crc",),
     "plain_run": ("crc", "fields", "offset_map", "rebuild", "whole"),
+    "produce_frames": ("fields",),
 }
 
 
@@ -92,6 +96,7 @@ def use_crc_instruction() -> bool:
 
 use_crc_instruction()
 
+from tailrace.record.kernels.admission import admit  # noqa: E402
 from tailrace.record.kernels.batch_run import (  # noqa: E402
     BATCH_ATTRIBUTES,
     BATCH_CRC,
@@ -138,6 +143,7 @@ from tailrace.record.kernels.plain_run import (  # noqa: E402
     STOP_TABLE_FULL,
     PlainRun,
 )
+from tailrace.record.kernels.produce_frames import take_frames  # noqa: E402
 from tailrace.record.kernels.rebuild import GREATEST_GROWTH, rebuild_records  # noqa: E402
 from tailrace.record.kernels.rows import (  # noqa: E402
     BAD_HEADER,
@@ -253,6 +259,7 @@ __all__ = [
     "ColumnSet",
     "PlainRun",
     "RowRun",
+    "admit",
     "are_in_order",
     "check_all",
     "check_run",
@@ -268,6 +275,7 @@ __all__ = [
     "new_column_set",
     "put_rows",
     "rebuild_records",
+    "take_frames",
     "walk_batches",
     "walk_records",
     "walk_run",

@@ -6,6 +6,12 @@ cdef extern from *:
 
 ctypedef const unsigned char *Bytes
 
+cdef unsigned int _product(unsigned int a, unsigned int b) noexcept
+cdef void _fill(unsigned int *tables, Py_ssize_t zero_bytes)
+cdef unsigned int _with_zeros(unsigned int *tables, unsigned int crc) noexcept nogil
+cdef unsigned int _side_by_side(
+    unsigned int crc, Bytes at, Py_ssize_t each, unsigned int *tables
+) noexcept nogil
 cdef unsigned int _sum_from(unsigned int crc, Bytes at, Py_ssize_t size) noexcept nogil
 cdef unsigned int _sum(Bytes at, Py_ssize_t size) noexcept nogil
 cdef void _three_sums(

@@ -102,8 +102,8 @@ def _intact_to(
 ) -> cython.Py_ssize_t:
     """Up to where the batches from `start` on have the CRCs that they state: `start`, or the end of a batch.
 
-    The first ends at `behind`. If two more lie whole before `end` they are looked at with it: three sums take no more
-    time than one.
+    The first ends at `behind`. If two more lie whole before `end` they are looked at with it: of short ones three sums
+    take no more time than one.
     """
     second: cython.Py_ssize_t
     third: cython.Py_ssize_t

@@ -19,3 +19,16 @@ cdef bint _are_in_order(
     long long first_offset,
     long long last_offset,
 ) noexcept nogil
+
+cdef (Py_ssize_t, long long, long long, long long) _check(
+    const unsigned char[::1] buffer,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    long long record,
+    long long count,
+    long long base_timestamp,
+    bint same_timestamp,
+    bint require_key,
+    long long earliest,
+    long long latest,
+) noexcept nogil

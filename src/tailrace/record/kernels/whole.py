@@ -269,7 +269,7 @@ def check_all(
     earliest: cython.longlong,
     latest: cython.longlong,
 ) -> tuple[int, int] | None:
-    """`check_whole` for an uncompressed batch, with as little around it as can be: every produce request comes here.
+    """`check_whole` for an uncompressed batch, with as little around it as can be.
 
     Returns the greatest timestamp and the first record that has it, or None unless `buffer[start:end]` is inside the
     buffer and exactly `count` records that are right.

@@ -1,0 +1,1 @@
+from tailrace.record.kernels.fields cimport _int32
