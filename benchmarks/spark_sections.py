@@ -50,8 +50,8 @@ def topic_words(facts: Facts) -> str:
 def table_words(facts: Facts) -> str:
     return (
         f"{facts['rows']:,} rows of the same kind become a Delta table, beside Spark's own copy of Parquet files with "
-        "the same rows, columns and codec (snappy). Upserts go into a table with three times as many keys in 40 "
-        "buckets of 50 MB, and stand beside a plain rewrite of that table, in seconds, each with all that its job "
+        "the same rows, columns and codec (snappy). Upserts go into a table with six times as many keys in 40 "
+        "buckets of 100 MB, and stand beside a plain rewrite of that table, in seconds, each with all that its job "
         "costs. "
         f"{facts['warm_ups']} rounds to warm up and {facts['rounds']} that count."
     )

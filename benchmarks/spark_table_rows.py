@@ -2,7 +2,7 @@
 
 Appending stands beside Spark's own copy of Parquet files with the same rows, columns and codec. Upserts stand beside a
 plain rewrite of the whole table: every bucket read and written once, by the same tasks that compaction has. Small files
-are not compacted meanwhile, and nothing is taken away but between rounds.
+are not compacted meanwhile, and nothing is taken away while anything is measured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,8 +41,8 @@ COPY = "Parquet copy"
 
 CODEC = "snappy"
 TOPIC = "upserted"
-TIMES_THE_ROWS = 3
-"""Of a table for upserts: its buckets are then about 50 MB large."""
+TIMES_THE_ROWS = 6
+"""Of a table for upserts: its buckets are then about 100 MB large."""
 BUCKETS = 40
 TOUCHED = 2
 """5 % of them."""
@@ -119,9 +118,16 @@ def upserts(bench: Bench) -> list[Row]:
     upserted(bench, store)
     bench.say(f"{rows:,} keys in {BUCKETS} buckets")
     random = np.random.default_rng(1)
+
+    def prepare(buckets: Iterable[int]) -> None:
+        """Files of former versions are deleted before each, so that all find as much memory that was used just now."""
+        forget_old_files(store)
+        send(bench, some_keys(store, random, buckets))
+
     before: dict[str, Callable[[], object]] = {
-        FEW_BUCKETS: lambda: send(bench, some_keys(store, random, range(TOUCHED))),
-        ALL_BUCKETS: lambda: send(bench, some_keys(store, random, range(BUCKETS))),
+        REWRITE: lambda: forget_old_files(store),
+        FEW_BUCKETS: lambda: prepare(range(TOUCHED)),
+        ALL_BUCKETS: lambda: prepare(range(BUCKETS)),
     }
     rounds = bench.alternate(
         {
@@ -130,7 +136,6 @@ def upserts(bench: Bench) -> list[Row]:
             ALL_BUCKETS: lambda: upserted(bench, store),
         },
         before=before,
-        between=partial(forget_old_files, store),
     )
     few = Row(FEW_BUCKETS, f"upsert of keys in {100 * TOUCHED / BUCKETS:g} % of the buckets", "s", 0.1, False)
     every = Row(ALL_BUCKETS, f"upsert of {100 * KEYS_SHARE:g} % of the keys, in all buckets", "s", 1.3, False)
