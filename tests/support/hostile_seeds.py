@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from itertools import product
-from unittest import mock
 
 from log_files import DIRECTORY, Bench, busy_log, whole_directory
-from mutation import Seed, seed_of_batches, seed_of_entries
+from mutation import Seed, seed_of_batches, seed_of_entries, zlibs_gzip
 
 from golden.corpus import LOG_DIRS, cases
 from tailrace.env import Mode
-from tailrace.record import compression
 from tailrace.record.batch import LOG_APPEND_TIME, set_base_offset
 from tailrace.record.builder import BatchBuilder, empty_batch
 from tailrace.record.compression import compress
@@ -34,14 +29,6 @@ SNAPSHOT_FIELDS = ((0, 8), (8, 2), (10, 4), (14, 8), (22, 4), (26, 8), (34, 4), 
 SNAPSHOT_HEADER_FIELDS = ((0, 2), (2, 4), (6, 4))
 
 Directory = dict[str, bytes]
-
-
-@contextmanager
-def zlibs_gzip() -> Iterator[None]:
-    """Isal's deflate does not make the same bytes of the same input each time, and seeds must be the same in every
-    process."""
-    with mock.patch.object(compression.igzip, "compress", gzip.compress):
-        yield
 
 
 @cache
