@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SECONDS = 12.0
+PATIENCE_S = 15.0
+"""How long the load goes on asking a broker that was killed."""
 SEGMENTS = {"internal.segment.bytes": "20000", "index.interval.bytes": "1000", "segment.index.bytes": "10000"}
 TOPICS = {
     "rolling": SEGMENTS,
@@ -77,9 +79,15 @@ class Load:
     def _run(self) -> None:
         try:
             with ExitStack() as opened:
-                cluster = opened.enter_context(Cluster(self._address))
-                plain = [opened.enter_context(Producer(cluster, codec=codec)) for codec in CODEC_NAMES]
-                writers = [opened.enter_context(TransactionalProducer(cluster, f"writer-{n}")) for n in range(2)]
+                cluster = opened.enter_context(Cluster(self._address, timeout_s=PATIENCE_S))
+                plain = [
+                    opened.enter_context(Producer(cluster, codec=codec, delivery_timeout_s=PATIENCE_S))
+                    for codec in CODEC_NAMES
+                ]
+                writers = [
+                    opened.enter_context(TransactionalProducer(cluster, f"writer-{n}", delivery_timeout_s=PATIENCE_S))
+                    for n in range(2)
+                ]
                 for number in itertools.count():
                     if self._ends.wait(0.005):
                         return

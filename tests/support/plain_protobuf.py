@@ -6,7 +6,7 @@ A message type is a list of `PlainField`; `descriptor_set` makes of it what the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -235,8 +235,9 @@ def _take(message: Message, one: PlainField, wire: int, content: Any, found: dic
     expected = _SCALARS[one.kind][1]
     if one.label == "map":
         if wire == 2:
-            key, value = _entry(one, content)
-            found.setdefault(one.number, {})[key] = value
+            entry = _entry(one, content)
+            if entry is not None:
+                found.setdefault(one.number, {})[entry[0]] = entry[1]
     elif one.label == "repeated" and wire == 2 and one.kind not in _UNPACKED:
         found.setdefault(one.number, []).extend(_packed(one, content))
     elif wire != expected:
@@ -254,11 +255,24 @@ def _take(message: Message, one: PlainField, wire: int, content: Any, found: dic
         found[one.number] = _merged(one.message, content, before) if is_message else _scalar(one.kind, content)
 
 
-def _entry(one: PlainField, content: bytes) -> tuple[str, Any]:
+def _entry(one: PlainField, content: bytes) -> tuple[str, Any] | None:
+    """None for one that has anything but a key and a value in it: Google's decoder knows nothing of such an entry."""
     value = PlainField(2, one.kind, "single", one.message)
     entry = (PlainField(1, "string"), value)
     found = _merged(entry, content, {})
+    known = {(each.number, _SCALARS[each.kind][1]) for each in entry}
+    if not known.issuperset(_fields_in(content)):
+        return None
     return found.get(1, ""), found.get(2, {} if one.kind == "message" else _default(one.kind))
+
+
+def _fields_in(data: bytes) -> Iterator[tuple[int, int]]:
+    """Number and wire type of each, of bytes that are a message."""
+    at = 0
+    while at < len(data):
+        tag, at = _number(data, at, 5)
+        yield tag >> 3, tag & 7
+        _, at = _content(data, at, tag & 7, tag >> 3)
 
 
 def _packed(one: PlainField, content: bytes) -> list[Any]:

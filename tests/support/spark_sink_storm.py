@@ -76,7 +76,12 @@ class Figures:
 
 class SparkDriver:
     def __init__(self, arguments: list[str], environment: dict[str, str], program: Path = DRIVER) -> None:
-        """In a session of its own: whatever it starts is found by that."""
+        """In a session of its own: whatever it starts is found by that.
+
+        Its Python workers come by a socket of the file system. By a port of the machine somebody else's client might,
+        who still looks for a broker that is gone: a request of Kafka's begins as a worker's secret does, and Spark ends
+        the query because the secret is wrong.
+        """
         self.lines: list[str] = []
         self.errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115  # as long as the process
         self.process = subprocess.Popen(
@@ -85,7 +90,7 @@ class SparkDriver:
             stderr=self.errors,
             text=True,
             start_new_session=True,
-            env={**os.environ, **environment},
+            env={**os.environ, "PYSPARK_UDS_MODE": "true", **environment},
         )
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()

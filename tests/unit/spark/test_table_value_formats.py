@@ -15,7 +15,7 @@ import plain_avro
 import plain_protobuf
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_protobuf import PlainField
 from table_tasks import reading_of
@@ -292,6 +292,7 @@ def _protobuf_topics(draw: Any) -> tuple[Any, list[bytes | None]]:
 
 @settings(deadline=None, max_examples=250)
 @given(_protobuf_topics())
+@example(((PlainField(16, "enum", "map"),), [b"\x82\x01\x04\x20\0\x10\0", b"\x82\x01\x02\x10\1"]))
 def test_protobuf_of_a_schema(topic: tuple[Any, list[bytes | None]]) -> None:
     message, values = topic
     with tempfile.TemporaryDirectory() as folder:
