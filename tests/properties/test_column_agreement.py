@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from column_runs import column_disagreements
-from raw_records import forms
+from kernel_forms import FORMS
 
 from tailrace.record import kernels
 
@@ -16,7 +16,7 @@ EXAMPLES_PER_SEED = 10_000
 def test_compiled_and_interpreted_agree_on_damaged_logs(seed: int) -> None:
     if not kernels.COMPILED:
         pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    found, reasons = column_disagreements(forms().values(), seed, EXAMPLES_PER_SEED)
+    found, reasons = column_disagreements(FORMS.values(), seed, EXAMPLES_PER_SEED)
     assert not found
     assert reasons == {
         kernels.COLUMNS_AT_END,

@@ -7,7 +7,8 @@ from array import array
 from collections.abc import Iterable
 from types import SimpleNamespace
 
-from raw_records import EDGES, INT64_MAX, batch, forms, record
+from kernel_forms import FORMS
+from raw_records import EDGES, INT64_MAX, batch, record
 
 from tailrace.model.offsets import GREATEST_OFFSET
 from tailrace.record import kernels
@@ -77,7 +78,7 @@ def some_run(order: random.Random) -> bytes:
 def run_disagreements(seed: int, examples: int) -> tuple[list[bytes], set[int]]:
     """Runs of which compiled and interpreted kernels say different things, and the lengths of all runs."""
     order = random.Random(seed)
-    both = forms()
+    both = FORMS
     compiled, interpreted = both["compiled"], both["interpreted"]
     differing: list[bytes] = []
     lengths: set[int] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 from array import array
 from collections.abc import Callable, Sequence
@@ -10,8 +9,8 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from hypothesis import strategies as st
+from kernel_forms import FORMS
 
-from tailrace.record import kernels
 from tailrace.record.batch import CRC_AT, BatchHeader, crc_of
 from tailrace.record.compression import compress
 from tailrace.record.varint import encode_varint, encode_varlong
@@ -67,16 +66,6 @@ def batch(payload: bytes, count: int, codec: int = 0, attributes: int = 0, **fie
     data = bytearray(header.pack() + packed)
     data[CRC_AT : CRC_AT + 4] = crc_of(data, 0, len(data)).to_bytes(4, "big")
     return bytes(data), BatchHeader.at(data)
-
-
-def forms() -> dict[str, SimpleNamespace]:
-    """The kernels that can run here, by form."""
-    found = {"interpreted": SimpleNamespace(**{name: kernels.interpreted(name) for name in kernels.KERNELS})}
-    if kernels.COMPILED:
-        found["compiled"] = SimpleNamespace(
-            **{name: importlib.import_module(f"tailrace.record.kernels.{name}") for name in kernels.KERNELS}
-        )
-    return found
 
 
 class Rules(NamedTuple):
@@ -214,7 +203,7 @@ def disagreements(seed: int, examples: int) -> tuple[list[object], set[int]]:
     chance = random.Random(seed)
     found: list[object] = []
     statuses = set()
-    both = forms().values()
+    both = FORMS.values()
     for example in range(examples):
         payload, rules = fuzzed(chance)
         cut = chance.randrange(len(payload) + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from raw_records import forms
+from kernel_forms import FORMS, both_forms, form_of
 
 from tailrace.broker.produce_rules import refusal
 from tailrace.protocol.frame import decode_request, decode_request_header, encode_request
@@ -13,19 +13,11 @@ from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from tailrace.protocol.produce_shape import ProduceShape
 from tailrace.record.builder import batch_of
 
-FORMS = forms()
 VERSIONS = range(ProduceRequest.VERSIONS[0], ProduceRequest.VERSIONS[1] + 1)
 LONGEST = 1 << 20
 BATCH = batch_of([(1000, b"key", b"value")])
 LARGE = batch_of([(1000, b"key", b"v" * 20_000)])
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
 all_versions = pytest.mark.parametrize("version", VERSIONS)
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name]
 
 
 def request(version: int, records: bytes, correlation_id: int = 7, index: int = 3, **changes: object) -> bytes:

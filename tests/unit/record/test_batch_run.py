@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from types import SimpleNamespace
 
 import pytest
 from batch_runs import ROOM, rows_of, walked_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import INT64_MAX, INT64_MIN, batch, forms, record
+from kernel_forms import both_forms, form_of
+from raw_records import INT64_MAX, INT64_MIN, batch, record
 
 from tailrace.model.errors import CorruptMessageError
 from tailrace.model.invariant import InvariantError
@@ -17,15 +17,6 @@ from tailrace.model.offsets import GREATEST_OFFSET, TimestampOffset
 from tailrace.record import kernels
 from tailrace.record.batch_run import BatchRun
 from tailrace.record.shallow import batches
-
-FORMS = forms()
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name]
 
 
 def made(base_offset: int, count: int = 2, **fields: int) -> bytes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from column_runs import FAR, INT64_MAX, INT64_MIN, Bench, batch, resealed, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_forms import FORMS, both_forms, form_of
 from raw_records import batch as raw_batch
-from raw_records import forms, record
+from raw_records import record
 
 from tailrace.record.builder import append_record
 from tailrace.record.kernels import (
@@ -25,18 +25,9 @@ from tailrace.record.kernels import (
 from tailrace.record.reader import application_records, records_of
 from tailrace.record.shallow import batches
 
-FORMS = forms()
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
-
 SOME = (1000, b"key", b"value", [("a", b"1"), ("", None)])
 PLAIN = (1001, None, b"")
 TOMBSTONE = (1002, b"", None)
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name]
 
 
 @both_forms

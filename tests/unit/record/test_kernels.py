@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from array import array
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kernel_forms import both_forms, form_of
 from raw_records import (
     INT64_MAX,
     INT64_MIN,
@@ -21,7 +21,6 @@ from raw_records import (
     cuts,
     damaged,
     disagreements,
-    forms,
     framed,
     payloads,
     record,
@@ -32,15 +31,6 @@ from raw_records import (
 
 from tailrace.record import kernels
 from tailrace.record.varint import decode_varint, encode_varint, encode_varlong
-
-FORMS = forms()
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name]
 
 
 def test_interpreted_kernels_can_be_forced() -> None:

@@ -13,7 +13,7 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import forms
+from kernel_forms import FORMS, both_forms, form_of
 
 from tailrace.record import kernels
 from tailrace.record.batch import CRC_AT, BatchHeader, crc_of
@@ -28,16 +28,8 @@ from tailrace.record.kernels import (
 )
 from tailrace.record.shallow import batches
 
-FORMS = forms()
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
 FAR = 1 << 60
 NOW_MS = 1000
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name]
 
 
 def batch(base: int, *keys: bytes | None, value: bytes | None = b"value", **fields: Any) -> bytearray:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import forms
+from kernel_forms import both_forms, form_of
 
 from tailrace.client.partitioner import murmur2, partition_of_key
 from tailrace.record import kernels
 from tailrace.record.batch import HEADER_BYTES
 from tailrace.record.builder import BatchBuilder
 
-FORMS = forms()
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
 NOW_MS = 1_700_000_000_000
 NO_BYTES = memoryview(b"")
 NO_LONGS = NO_BYTES.cast("q")
@@ -32,12 +29,6 @@ class Row(NamedTuple):
     time_us: int | None = None
     partition: int | None = None
     topic: int = 0
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name].rows
 
 
 def bitmap(valid: Iterable[bool], first_bit: int) -> bytes:
@@ -136,7 +127,7 @@ many_rows = st.lists(
 @settings(deadline=None)
 @given(rows=many_rows, slot_bytes=st.integers(1200, 9000), first_bit=st.integers(0, 17))
 def test_batches_are_those_of_the_builder(name: str, rows: list[Row], slot_bytes: int, first_bit: int) -> None:
-    slots = Slots(form_of(name), [3, 5], slot_bytes, sticky=2)
+    slots = Slots(form_of(name).rows, [3, 5], slot_bytes, sticky=2)
     attach(slots.run, rows, first_bit)
     expected: dict[int, list[Row]] = {}
     for row in rows:
@@ -160,14 +151,14 @@ def test_batches_are_those_of_the_builder(name: str, rows: list[Row], slot_bytes
 @given(key=st.binary(max_size=70))
 @settings(deadline=None)
 def test_keys_hash_as_in_the_client(name: str, key: bytes) -> None:
-    assert form_of(name).murmur2(key) == murmur2(key)
+    assert form_of(name).rows.murmur2(key) == murmur2(key)
 
 
 @both_forms
 def test_batches_are_filled_to_the_last_byte(name: str) -> None:
     row = Row(key=b"k", value=b"v" * 50)
     size = len(built([row])[0])
-    slots = Slots(form_of(name), [1], HEADER_BYTES + 2 * size)
+    slots = Slots(form_of(name).rows, [1], HEADER_BYTES + 2 * size)
     attach(slots.run, [row] * 3)
     assert (slots.run.go(), slots.run.row, slots.run.lane) == (kernels.SLOT_FULL, 2, 0)
     assert slots.taken(0) == built([row] * 2)
@@ -177,7 +168,7 @@ def test_batches_are_filled_to_the_last_byte(name: str) -> None:
 
 @both_forms
 def test_a_row_that_no_batch_has_room_for_leaves_it_empty(name: str) -> None:
-    slots = Slots(form_of(name), [1], 200)
+    slots = Slots(form_of(name).rows, [1], 200)
     attach(slots.run, [Row(value=bytes(200)), Row(value=b"small")])
     assert (slots.run.go(), slots.run.row, slots.taken(0)[1]) == (kernels.SLOT_FULL, 0, 0)
     slots.run.row += 1
@@ -187,7 +178,7 @@ def test_a_row_that_no_batch_has_room_for_leaves_it_empty(name: str) -> None:
 
 @both_forms
 def test_lanes_get_their_slots_when_they_need_them(name: str) -> None:
-    slots = Slots(form_of(name), [2], 200)
+    slots = Slots(form_of(name).rows, [2], 200)
     slots.lanes[0], slots.lanes[1] = -1, -1
     attach(slots.run, [Row(value=b"a", partition=1), Row(value=b"b", partition=0), Row(value=b"c", partition=1)])
     assert (slots.run.go(), slots.run.lane) == (kernels.NEEDS_SLOT, 1)
@@ -210,7 +201,7 @@ def test_lanes_get_their_slots_when_they_need_them(name: str) -> None:
     ],
 )
 def test_rows_that_cannot_be(name: str, row: Row, reason: int) -> None:
-    slots = Slots(form_of(name), [2], 200)
+    slots = Slots(form_of(name).rows, [2], 200)
     attach(slots.run, [Row(), row])
     assert (slots.run.go(), slots.run.row) == (reason, 1)
 
@@ -218,7 +209,7 @@ def test_rows_that_cannot_be(name: str, row: Row, reason: int) -> None:
 @both_forms
 @pytest.mark.parametrize("missing", ["pair", "name"])
 def test_headers_without_a_key(name: str, missing: str) -> None:
-    slots = Slots(form_of(name), [1], 500)
+    slots = Slots(form_of(name).rows, [1], 500)
     attach(slots.run, [Row(), Row()])
     nothing = bytes(8)
     slots.run.attach_headers(
@@ -237,7 +228,7 @@ def test_offsets_outside_their_buffer(name: str, offsets: list[int], column: str
     def of(this: str) -> tuple[Any, Any, Any, int]:
         return array("q", offsets if this == column else [0, 1]), b"data", NO_BYTES, 0
 
-    slots = Slots(form_of(name), [1], 500)
+    slots = Slots(form_of(name).rows, [1], 500)
     slots.run.attach(1, NOW_MS, NO_INTS, of("key"), of("value"), (NO_INTS, NO_BYTES, 0), (NO_LONGS, NO_BYTES, 0))
     lists, *_ = of("list")
     slots.run.attach_headers((lists, NO_BYTES, 0), (NO_BYTES, 0), of("name"), of("content"))
@@ -246,7 +237,7 @@ def test_offsets_outside_their_buffer(name: str, offsets: list[int], column: str
 
 @both_forms
 def test_columns_shorter_than_their_rows(name: str) -> None:
-    run = form_of(name).RowRun()
+    run = form_of(name).rows.RowRun()
     longs, ints, none = array("q", [0, 0]), array("i", [0]), (NO_LONGS, NO_BYTES, NO_BYTES, 0)
     right = [
         NO_INTS,

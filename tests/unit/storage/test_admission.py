@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import INT64_MAX, INT64_MIN, batch, damaged, forms, payloads, record
+from kernel_forms import FORMS, both_forms, form_of
+from raw_records import INT64_MAX, INT64_MIN, batch, damaged, payloads, record
 
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import TailraceError
@@ -18,18 +19,10 @@ from tailrace.record.shallow import ShallowBatch
 from tailrace.storage.origin import Origin
 from tailrace.storage.validator import ValidationRules, admit_plain, plain_rules, prepare_leader_set
 
-FORMS = forms()
 EPOCH = 7
 NOW_MS = 1_700_000_000_000
 RULES = ValidationRules.of(LogConfig())
 WITH_KEYS = RULES._replace(require_key=True)
-both_forms = pytest.mark.parametrize("name", ["compiled", "interpreted"])
-
-
-def form_of(name: str) -> SimpleNamespace:
-    if name not in FORMS:
-        pytest.skip("the kernels are not compiled here: `python setup.py build_ext --inplace` needs a C compiler")
-    return FORMS[name]
 
 
 def right_batch(count: int = 3, **fields: int) -> bytearray:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import forms
+from kernel_forms import FORMS
 
 from tailrace.model.invariant import InvariantError
 from tailrace.record import kernels
@@ -21,7 +21,6 @@ from tailrace.storage.compaction.offset_map import (
     memory_per_thread,
 )
 
-FORMS = forms()
 SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
 
 # Of the reference implementation: key 00 … 0f, input 00, 01, 02 … of the length given.

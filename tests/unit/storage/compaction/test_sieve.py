@@ -10,8 +10,9 @@ import pytest
 from compacted_logs import COMPACTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_forms import FORMS
 from logs import place_on
-from raw_records import forms, record
+from raw_records import record
 
 from tailrace.model.errors import InvalidRecordError
 from tailrace.record.batch import CREATE_TIME, HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
@@ -33,7 +34,6 @@ from tailrace.storage.segment import LogSegment
 
 NOW_MS = 1_000_000
 RETENTION_MS = 5000
-FORMS = forms()
 
 
 def rules(retention_ms: int = RETENTION_MS) -> CleanRules:
