@@ -41,7 +41,7 @@ class ProducerChanges(NamedTuple):
 class WriteGroup:
     """Sets of one append call on their way into one segment by one write."""
 
-    __slots__ = ("batches", "changes", "failure", "next_offset", "parts", "result_places", "size")
+    __slots__ = ("batches", "changes", "failure", "followed", "next_offset", "parts", "result_places", "size")
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
@@ -54,11 +54,16 @@ class WriteGroup:
         self.parts: list[Buffer] = []
         self.size = 0
         self.changes: list[ProducerChanges] = []
+        self.followed: dict[int, ProducerStateEntry] = {}
+        """Producers whose batches simply follow those before, as they will be: none is in `changes`."""
         self.result_places: list[int] = []
 
     def touches_producer(self, batches: tuple[ShallowBatch, ...]) -> bool:
         """Whether a waiting set belongs to a producer of these: its state must be settled first."""
-        return any(batch.producer_id in changes.updates for changes in self.changes for batch in batches)
+        return any(
+            batch.producer_id in self.followed or any(batch.producer_id in changes.updates for changes in self.changes)
+            for batch in batches
+        )
 
 
 def examine_producers(

@@ -5,7 +5,8 @@ then let it wait with the others of the call; then one write for all, and only t
 end offset and watermark follow. A set that is refused uses no offset and does not hold up the others.
 
 When a write fails, none of the sets of that write are in the log and each has the error, as have all sets of the call
-after them; sets that an earlier write took (a roll came between, or the same producer twice) stand and say so.
+after them; sets that an earlier write took (a roll came between, or a producer whose state had to be settled) stand
+and say so.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _LAST_END_OFFSET: Final = GREATEST_OFFSET - MAX_RELATIVE_OFFSET  # a set has few
 
 
 class Room(NamedTuple):
-    """Sets of one batch, without a producer and in the epoch that is known, join a group at once up to these bounds.
+    """Sets of one batch in the epoch that is known join a group at once up to these bounds, if they have no producer id
+    or simply follow what their producer sent before.
 
     Nearly every set does. What it would be asked by `_admit` is asked here once for all sets of a call.
     """
@@ -149,7 +151,7 @@ class Appender:
                     and max_timestamp <= room.max_timestamp
                     and last_offset <= room.last_offset
                     and len(batches) == 1
-                    and batches[0].producer_id < 0
+                    and (batches[0].producer_id < 0 or self._follows(batches[0], group, origin))
                 ):
                     group.batches.append(batches[0])
                     group.parts.append(buffer)
@@ -204,6 +206,20 @@ class Appender:
             first + config.segment_ms - active.roll_jitter_ms,
             active.base_offset + MAX_RELATIVE_OFFSET,
         )
+
+    def _follows(self, batch: ShallowBatch, group: WriteGroup, origin: Origin) -> bool:
+        """Whether it is the next one of its producer, also behind one that waits here; it is noted then."""
+        producer_id = batch.producer_id
+        known = group.followed.get(producer_id)
+        if known is None:
+            known = self._producers.producers.get(producer_id)
+        if known is None or origin is not Origin.CLIENT or self._producers.verification_entry(producer_id) is not None:
+            return False
+        after = known.followed_by(batch)
+        if after is None:
+            return False
+        group.followed[producer_id] = after
+        return True
 
     def append_with_offsets(
         self, records: Buffer, origin: Origin, guard: VerificationGuard, now_ms: int, leader_epoch: int | None
@@ -311,7 +327,7 @@ class Appender:
             raise group.failure
 
     def _examine(self, arrival: Arrival, group: WriteGroup, results: list[AppendResult]) -> ProducerChanges:
-        if group.changes and group.touches_producer(arrival.batches):
+        if group.touches_producer(arrival.batches):
             self._write_before(group, results)
         active = self._local.active
         place = LogOffsetMetadata(arrival.first_offset, active.base_offset, active.size + group.size)
@@ -338,10 +354,12 @@ class Appender:
                 results[place] = AppendResult(NO_OFFSET, NO_OFFSET, -1, self._log.log_start_offset, error)
             group.clear()
             return
-        changes = group.changes
+        changes, followed = group.changes, group.followed
         group.clear()
         self._producers.update_map_end_offset(self._local.end_offset)
-        if changes:
+        if followed:
+            self._producers.update_followed(followed)
+        if changes or (followed and self._unfinished):
             self._believe(changes)
         self._log.written()
 

@@ -9,12 +9,15 @@ from typing import Final, NamedTuple
 
 from tailrace.model.ids import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
 from tailrace.model.offsets import LogOffsetMetadata
+from tailrace.record.batch import CONTROL_BIT, TRANSACTIONAL_BIT
+from tailrace.record.shallow import ShallowBatch
 
 BATCHES_KEPT: Final = 5  # as many requests as an idempotent producer may have in flight
 NO_COORDINATOR_EPOCH: Final = -1
 NO_OFFSET: Final = -1
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF  # sequences wrap from 2147483647 to 0
+_OF_TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class BatchMetadata(NamedTuple):
@@ -77,6 +80,21 @@ class ProducerStateEntry(NamedTuple):
         return ProducerStateEntry(
             self.producer_id, producer_epoch, self.coordinator_epoch, batch.timestamp, self.txn_first_offset, batches
         )
+
+    def followed_by(self, batch: ShallowBatch) -> ProducerStateEntry | None:
+        """After the next batch of an idempotent producer, in its transaction if one is open; None where anything has to
+        be asked about it."""
+        _, _, _, first_offset, last_offset, timestamp, _, attributes, _, epoch, sequence, *_ = batch
+        delta = last_offset - first_offset
+        if (
+            not self.batches
+            or epoch != self.producer_epoch
+            or sequence != self.batches[-1].last_seq + 1
+            or sequence + delta > _SEQUENCE_MASK
+            or attributes & _OF_TRANSACTIONS != (TRANSACTIONAL_BIT if self.txn_first_offset is not None else 0)
+        ):
+            return None
+        return self.with_batch(epoch, BatchMetadata(sequence + delta, last_offset, delta, timestamp))
 
     def with_txn_begun(self, first_offset: int) -> ProducerStateEntry:
         return self._replace(txn_first_offset=first_offset)

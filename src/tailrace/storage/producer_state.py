@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -108,6 +108,10 @@ class ProducerStateManager:
         self.producers[entry.producer_id] = entry
         for txn in info.started_transactions:
             insort(self._ongoing, txn, key=_first_offset_of)
+
+    def update_followed(self, entries: Mapping[int, ProducerStateEntry]) -> None:
+        """Batches are written that changed nothing of their producers but what was the last one."""
+        self.producers.update(entries)
 
     @property
     def map_end_offset(self) -> int:
