@@ -142,10 +142,13 @@ class ProducerStateManager:
         return undecided
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """What it will be after `complete_txn`: the transaction index, written before that, records it."""
+        """What it was behind the marker: the transaction index records it, before `complete_txn`.
+
+        It may be asked late, where the index could not be written at once: what began behind the marker does not count.
+        """
         for txn in self._ongoing:
-            if txn.producer_id != completed.producer_id:
-                return txn.first_offset.offset
+            if txn.first_offset.offset != completed.first_offset:
+                return min(txn.first_offset.offset, completed.last_offset + 1)
         return completed.last_offset + 1
 
     def complete_txn(self, completed: CompletedTxn) -> None:

@@ -272,3 +272,14 @@ class TestFailingTransactionIndex:
         sim.append(in_transaction(7, 0))
         sim.disk.fail_next("write", "*.txnindex", errno.ENOSPC)
         end(sim, 7)
+
+    @pytest.mark.spec("LS-31")
+    def test_an_entry_that_was_made_late_says_what_was_stable_at_its_marker(self, sim: SimLog) -> None:
+        """Or a search would end at it, before the abort of what the same producer began meanwhile."""
+        self.aborted_but_not_indexed(sim, errno.ENOSPC)
+        sim.append(batch(1), in_transaction(7, 2), batch(1, 5000), in_transaction(8, 0))
+        end(sim, 8, commit=True)
+        end(sim, 7)
+        sim.all_moved_to_end()
+        assert sim.log.aborted_transactions(0, 99) == ((7, 0, 2, 3), (7, 4, 8, 9))
+        assert sim.log.read(4, 200, Isolation.TXN_COMMITTED).aborted == ((7, 4, 8, 9),)
