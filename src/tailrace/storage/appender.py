@@ -46,7 +46,7 @@ class Room(NamedTuple):
     """Sets of one batch in the epoch that is known join a group at once up to these bounds, if they have no producer id
     or simply follow what their producer sent before.
 
-    Nearly every set does. What it would be asked by `_admit` is asked here once for all sets of a call.
+    Nearly every set does. What `_admit` would ask about epoch and segment is asked here once for all sets of a call.
     """
 
     size_bytes: int
@@ -156,24 +156,12 @@ class Appender:
                     group.batches.append(batches[0])
                     group.parts.append(buffer)
                     group.size += len(buffer)
-                    group.result_places.append(len(results))
-                    group.next_offset = last_offset + 1
-                    taken = (first_offset, last_offset, append_time_ms, log_start, None, False)
-                    results.append(_tuple(AppendResult, taken))
-                    continue
-                room = NO_ROOM  # what follows may roll
-                arrival = Arrival(
-                    buffer,
-                    batches,
-                    first_offset,
-                    last_offset,
-                    max_timestamp,
-                    now_ms,
-                    origin,
-                    guard,
-                    transaction_version,
-                )
-                result = self._admit(arrival, group, results)
+                    result = None
+                else:
+                    room = NO_ROOM  # what follows may roll
+                    arrival = Arrival(buffer, batches, first_offset, last_offset, max_timestamp, now_ms, origin, guard)
+                    arrival.transaction_version = transaction_version
+                    result = self._admit(arrival, group, results)
             except TailraceError as error:
                 # Kept as a value, it must not keep the frames that it came through: they hold the records.
                 results.append(AppendResult(NO_OFFSET, NO_OFFSET, -1, log_start, error.with_traceback(None)))
@@ -185,7 +173,8 @@ class Appender:
             if result is None:
                 group.result_places.append(len(results))
                 group.next_offset = last_offset + 1
-                result = AppendResult(first_offset, last_offset, append_time_ms, log_start)
+                taken = (first_offset, last_offset, append_time_ms, log_start, None, False)
+                result = _tuple(AppendResult, taken)
             results.append(result)
         self._write(group, results)
         return results
@@ -314,11 +303,13 @@ class Appender:
         return None
 
     def _is_too_late_for(self, group: WriteGroup, arrival: Arrival) -> bool:
-        """Whether `segment.ms` lies between the set and the first one that waits for an empty segment."""
+        """Whether `segment.ms` lies between the set and the first one that waits for an empty segment.
+
+        As `LogSegment.age_for_roll_ms` will say when that one is written."""
         active = self._local.active
         first = group.batches[0].max_timestamp
-        limit_ms = self._log.config.segment_ms - active.roll_jitter_ms
-        return active.size == 0 and first >= 0 and arrival.max_timestamp - first > limit_ms
+        age_ms = arrival.max_timestamp - first if first >= 0 else arrival.now_ms - active.created_ms
+        return active.size == 0 and age_ms > self._log.config.segment_ms - active.roll_jitter_ms
 
     def _write_before(self, group: WriteGroup, results: list[AppendResult]) -> None:
         """Write what waits, because the next set builds on it; when that fails, the next set fails with it."""

@@ -12,6 +12,8 @@ away and nothing has happened.
 Replicated batches are believed because they are in the leader's log, or in our own, already: to refuse them would
 make the copies differ, and a log that could not be loaded would not get better.
 
+Most batches just follow the last one of their producer and need none of this: `ProducerStateEntry.followed_by`.
+
 Sequences: the first batch of a new epoch has 0; 0 follows 2147483647; a producer of which nothing is known may begin
 anywhere (its state expired, or retention took its batches), unless a client of transactions version 2 is being
 verified, which always begins at 0.

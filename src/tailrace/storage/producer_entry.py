@@ -86,15 +86,18 @@ class ProducerStateEntry(NamedTuple):
         be asked about it."""
         _, _, _, first_offset, last_offset, timestamp, _, attributes, _, epoch, sequence, *_ = batch
         delta = last_offset - first_offset
+        last_seq = sequence + delta
         if (
             not self.batches
             or epoch != self.producer_epoch
             or sequence != self.batches[-1].last_seq + 1
-            or sequence + delta > _SEQUENCE_MASK
+            or last_seq > _SEQUENCE_MASK
             or attributes & _OF_TRANSACTIONS != (TRANSACTIONAL_BIT if self.txn_first_offset is not None else 0)
+            # A producer that was forgotten may have begun again in the same epoch, and what it repeats be known here.
+            or self.find_duplicate(epoch, sequence, last_seq) is not None
         ):
             return None
-        return self.with_batch(epoch, BatchMetadata(sequence + delta, last_offset, delta, timestamp))
+        return self.with_batch(epoch, BatchMetadata(last_seq, last_offset, delta, timestamp))
 
     def with_txn_begun(self, first_offset: int) -> ProducerStateEntry:
         return self._replace(txn_first_offset=first_offset)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import errno
-from itertools import islice
-from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from logs import DIRECTORY, SimLog, batch, bytes_of, holds, in_transaction, marker, produced_by, with_config
+from logs import DIRECTORY, NOW_MS, SimLog, batch, in_transaction, marker, produced_by, with_config
 
-from tailrace.model.errors import OutOfOrderSequenceError, StorageError
-from tailrace.storage.append import AppendResult
+from tailrace.model.errors import InvalidTxnStateError, OutOfOrderSequenceError, StorageError
 from tailrace.storage.origin import Origin
 
 LOG_FILE = f"{DIRECTORY}/00000000000000000000.log"
-LAST_SEQUENCE = 2**31 - 1
+DAY_MS = 86_400_000
 
 
 @pytest.fixture
@@ -76,89 +71,54 @@ def test_a_batch_ahead_of_one_that_is_being_verified_is_refused_as_ever(sim: Sim
     assert other.error is None
 
 
-class Sent(NamedTuple):
-    """One set: of whom, in which epoch, `kind` of way behind what this producer sent last."""
-
-    producer: int
-    kind: str
-    count: int
-
-
-SETS = st.builds(
-    Sent,
-    st.integers(5, 7),
-    st.sampled_from(
-        ["next"] * 9
-        + ["again"] * 2
-        + ["gap", "epoch", "old epoch", "outside", "transaction", "transaction"]
-        + ["nobody", "marker"]
-    ),
-    st.integers(1, 3),
-)
+@pytest.mark.spec("LS-29")
+def test_what_follows_but_is_known_is_a_repetition(sim: SimLog) -> None:
+    """A producer was forgotten and began again in the same epoch; what the log is replayed from knows both times."""
+    sim.append(produced_by(5, 1))
+    sim.world.clock.advance(2 * DAY_MS)
+    now_ms = sim.world.env.clock.now_ms()
+    sim.log.producers.remove_expired(now_ms)
+    sim.append(produced_by(5, 0, timestamp=now_ms))
+    sim.kill_and_open()
+    assert [each.first_seq for each in sim.log.producers.producers[5].batches] == [0, 1, 0]
+    [result] = sim.append(produced_by(5, 1, timestamp=now_ms))
+    assert (result.first_offset, result.is_duplicate) == (2, True)
 
 
-class Sender:
-    """Makes the bytes of a plan, from what each producer sent last; some begin just before sequences wrap."""
-
-    def __init__(self) -> None:
-        self.last: dict[int, tuple[int, int, int]] = {}
-        self.in_transaction: set[int] = set()
-
-    def bytes_of(self, sent: Sent) -> bytearray:
-        producer, kind, count = sent
-        if kind == "nobody":
-            return batch(count)
-        epoch, sequence, before = self.last.get(producer, (1, 0 if producer == 5 else LAST_SEQUENCE - 2, 1))
-        following = (sequence + before) & LAST_SEQUENCE if producer in self.last else sequence
-        if kind == "again":
-            return produced_by(producer, sequence, before, epoch=epoch)
-        if kind == "gap":
-            return produced_by(producer, (following + 1) & LAST_SEQUENCE, count, epoch=epoch)
-        if kind == "old epoch":
-            return produced_by(producer, following, count, epoch=epoch - 1)
-        if kind == "outside":
-            return produced_by(producer, following, count, epoch=epoch)
-        if kind == "marker":
-            self.in_transaction.discard(producer)
-            return marker(producer, commit=False, epoch=epoch)
-        if kind == "epoch":
-            epoch, following = epoch + 1, 0
-        if kind == "transaction":
-            self.in_transaction.add(producer)
-        self.last[producer] = (epoch, following, count)
-        make = in_transaction if producer in self.in_transaction else produced_by
-        return make(producer, following, count, epoch=epoch)
+@pytest.mark.spec("LS-29")
+def test_a_higher_epoch_does_not_follow(sim: SimLog) -> None:
+    [result] = sim.log.append_as_leader([produced_by(5, 1, epoch=1)], 0)
+    assert isinstance(result.error, OutOfOrderSequenceError)
 
 
-def told(result: AppendResult) -> object:
-    return result._replace(error=None), type(result.error), str(result.error)
+def test_what_is_outside_an_open_transaction_does_not_follow(sim: SimLog) -> None:
+    sim.append(in_transaction(5, 1))
+    [result] = sim.log.append_as_leader([produced_by(5, 2)], 0)
+    assert isinstance(result.error, InvalidTxnStateError)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(SETS, max_size=30), st.lists(st.integers(1, 6), min_size=30, max_size=30), st.booleans())
-def test_sets_together_are_as_sets_alone(plan: list[Sent], sizes: list[int], is_small: bool) -> None:
-    config = with_config(segment_bytes=1000) if is_small else with_config()
-    together, alone = SimLog(config), SimLog(config)
-    sender = Sender()
-    sets = iter([(each.kind == "marker", sender.bytes_of(each)) for each in plan])
-    for size in sizes:
-        call = list(islice(sets, size))
-        results: list[object] = []
-        for is_marker, records in call:
-            origin = Origin.COORDINATOR if is_marker else Origin.CLIENT
-            results += map(told, alone.log.append_as_leader([bytearray(records)], 0, origin))
-        one_call: list[object] = []
-        waiting: list[bytearray] = []
-        for is_marker, records in call:
-            if is_marker:  # a coordinator's sets come in a call of their own
-                one_call += map(told, together.log.append_as_leader(waiting, 0)) if waiting else []
-                one_call += map(told, together.log.append_as_leader([records], 0, Origin.COORDINATOR))
-                waiting = []
-            else:
-                waiting.append(records)
-        one_call += map(told, together.log.append_as_leader(waiting, 0)) if waiting else []
-        assert one_call == results
-        assert together.log.producers.producers == alone.log.producers.producers
-        assert together.log.producers.ongoing == alone.log.producers.ongoing
-    assert bytes_of(together.log) == bytes_of(alone.log)
-    assert holds(together.log) == holds(alone.log)
+def test_nothing_else_of_the_producer_changes(sim: SimLog) -> None:
+    sim.append(in_transaction(5, 1))
+    sim.append(marker(5, commit=True, coordinator_epoch=3), origin=Origin.COORDINATOR)
+    sim.append(produced_by(5, 2, 3, step_ms=7))
+    known = sim.log.producers.producers[5]
+    assert (known.coordinator_epoch, known.last_timestamp, known.txn_first_offset) == (3, NOW_MS + 14, None)
+    assert sim.log.producers.map_end_offset == sim.log.log_end_offset
+
+
+def test_what_was_written_before_a_later_set_is_not_believed_again() -> None:
+    sim = SimLog(with_config(segment_bytes=400))
+    sim.append(produced_by(5, 0))
+    sim.append(produced_by(5, 1), produced_by(5, 0, epoch=1), batch(1, 150), batch(1, 150))
+    assert sim.log.producers.producers[5].producer_epoch == 1
+
+
+@pytest.mark.spec("LS-31")
+def test_an_abort_that_could_not_be_entered_is_entered_with_what_follows(sim: SimLog) -> None:
+    sim.append(in_transaction(5, 1))
+    sim.disk.fail_next("write", "*.txnindex", errno.ENOSPC)
+    sim.append(marker(5, commit=False), origin=Origin.COORDINATOR)
+    sim.append(produced_by(6, 1))
+    sim.all_moved_to_end()
+    assert sim.log.aborted_transactions(0, 9) == ((5, 2, 3, 4),)
+    assert sim.log.last_stable_offset == 5
