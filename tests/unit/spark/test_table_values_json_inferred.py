@@ -76,6 +76,15 @@ def test_a_sample_without_objects_has_no_columns() -> None:
     assert decoded.bad.keys() == {2}
 
 
+def test_integers_of_any_length_stay_as_they_are_in_text() -> None:
+    large, small, one = 2**64 + 1, -(2**63) - 1, 10**300 + 1
+    rows = [{"f": "a"}, {"f": large}, {"f": [True, {"x": small}]}, {"f": 1e30}, {"f": [one, 2.5]}]
+    decoded = _decoded(_plan(*rows), *rows)
+    texts = decoded.columns[0].to_pylist()
+    assert texts[1:3] == [str(large), f'[true,{{"x":{small}}}]']
+    assert [json.loads(text) for text in texts[3:]] == [1e30, [one, 2.5]]
+
+
 def test_a_string_column_takes_anything_as_text() -> None:
     decoded = _decoded(
         _plan({"f": None}), {"f": "x"}, {"f": 1}, {"f": 1.5}, {"f": {"a": [True, None]}}, {"f": None}, {}

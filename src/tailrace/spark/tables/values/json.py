@@ -169,8 +169,15 @@ class JsonDecoder:
     def _block(self, values: pa.Array) -> tuple[list[pa.Array], dict[int, str], Discovered]:
         plan = self._plan
         rows, bad = _parsed(values, self._load)
+        exact: set[int] = set()
         while True:
             columns, findings = columns_of(rows, plan.reading, takes_unknown=plan.is_inferred)
+            rounded = findings.rounded - exact
+            if rounded:
+                exact |= rounded
+                for row in rounded:
+                    rows[row] = _with_whole_integers(values[row].as_py())
+                continue
             unknown = NOTHING if findings.faults else self._sifted(findings)
             if not findings.faults:
                 return columns, bad, unknown
@@ -284,6 +291,14 @@ def _loads_exactly(value: bytes) -> Any:
     """With numbers as they are written. The first parser decides what JSON is, the second reads it."""
     orjson.loads(value)
     return json.loads(value, parse_float=Decimal)
+
+
+def _with_whole_integers(value: bytes) -> Any:
+    """What `_loads` has taken, with integers beyond 64 bits as they are written."""
+    try:
+        return json.loads(value)
+    except RecursionError:
+        return _loads(value)
 
 
 def _by_name(strange: Strange) -> dict[str, dict[int, Any]]:

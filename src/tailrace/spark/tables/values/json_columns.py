@@ -42,6 +42,8 @@ _FIRST_DAY: Final = pa.scalar(dt.date(1, 1, 1))
 _FIRST_TIME: Final = dt.datetime(1, 1, 1)  # noqa: DTZ001 - the zone is that of the column
 _LAST_TIME: Final = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
 
+_ROUNDED_FROM: Final = float(1 << 63)
+_MAY_BE_ROUNDED: Final = (float, dict, list)
 _MOST_PLACES: Final = 1_000
 _MOST_SHOWN: Final = 60
 _DEEPEST_TEXT: Final = 250
@@ -68,6 +70,8 @@ class Findings:
     faults: dict[int, str] = field(default_factory=dict)
     """Row → why."""
     strange: list[Strange] = field(default_factory=list)
+    rounded: set[int] = field(default_factory=set)
+    """Rows with a number in a text that may have been an integer of more digits than it has now."""
 
 
 @dataclass(frozen=True)
@@ -258,12 +262,25 @@ def _texts(items: Items, place: _Place) -> Items:
         return items
     texts: list[str | None] = []
     for at, item in enumerate(items):
+        if type(item) in _MAY_BE_ROUNDED and _may_be_rounded(item):
+            place.findings.rounded.add(place.row_of(at))
         try:
             texts.append(item if item is None or type(item) is str else _json_text(item))
         except _TooDeepError as error:
             place.fault(at, f"it is {error}")
             texts.append(None)
     return texts
+
+
+def _may_be_rounded(item: Any) -> bool:
+    """Whether a number in it is a float beyond 64 bits, as the parser makes them of integers too."""
+    level = [item]
+    while level:
+        if any(type(each) is float and not -_ROUNDED_FROM < each < _ROUNDED_FROM for each in level):
+            return True
+        nested = (each.values() if type(each) is dict else each for each in level if type(each) in (dict, list))
+        level = list(chain.from_iterable(nested))
+    return False
 
 
 _Make = Callable[[Items, pa.DataType], pa.Array]
