@@ -25,6 +25,7 @@ PEERS = Path(__file__).with_name("peers")
 PARTITIONS = 4
 CONNECTIONS = 4
 IN_FLIGHT = 5
+BATCHES = {"1k": (1, 930), "64k": (680, 70)}  # records, and bytes of each value
 ROUND_BYTES = 1_500_000_000  # beyond that the disk's bursts are over
 LONGEST_RUN_S = 180
 
@@ -44,10 +45,22 @@ class Loads:
         self, side: Side, topic: str, kind: str, seconds: float, most_bytes: int = ROUND_BYTES
     ) -> dict[str, Any]:
         """`kind` is 1k or 64k."""
-        batch_of = {"1k": (1, 930), "64k": (680, 70)}[kind]
-        requests = [frames.produce(topic.encode(), p, frames.batch(*batch_of)) for p in range(PARTITIONS)]
+        batches = [frames.batch(*BATCHES[kind]) for _ in range(PARTITIONS)]
+        requests = [frames.produce(topic.encode(), p, batch) for p, batch in enumerate(batches)]
         limit = f"{seconds:g},{most_bytes}"
         return self._wire(side, requests, CONNECTIONS, IN_FLIGHT, limit, f"{16 + len(topic)}", 0)
+
+    def produce_idempotently(
+        self, side: Side, topic: str, kind: str, seconds: float, most_bytes: int = ROUND_BYTES
+    ) -> dict[str, Any]:
+        """The same with a producer id for each connection, and sequences that go on."""
+        requests = []
+        for partition in range(CONNECTIONS):
+            batch = frames.batch(*BATCHES[kind], (*new_producer(side), 0))
+            requests.append(frames.produce(topic.encode(), partition, batch))
+        depth = f"{IN_FLIGHT},{requests[0].index(batch[:12])}"
+        limit = f"{seconds:g},{most_bytes}"
+        return self._wire(side, requests, CONNECTIONS, depth, limit, f"{16 + len(topic)}", 0)
 
     def fetch(self, side: Side, topic: str, seconds: float) -> dict[str, Any]:
         """The topic has 1 MB or more in each partition."""
@@ -64,7 +77,14 @@ class Loads:
         return run([sys.executable, str(PEERS.with_name("coordinator_load.py")), kind, str(side.port), *words], side)
 
     def _wire(
-        self, side: Side, requests: list[bytes], connections: int, depth: int, limit: str, error_at: str, least: int
+        self,
+        side: Side,
+        requests: list[bytes],
+        connections: int,
+        depth: int | str,
+        limit: str,
+        error_at: str,
+        least: int,
     ) -> dict[str, Any]:
         paths = []
         for place, request in enumerate(requests):
@@ -85,6 +105,21 @@ class Loads:
             *(f"{number:.12g}" for number in numbers),
         ]
         return run([self._rdload, *words], side)
+
+
+def new_producer(side: Side) -> tuple[int, int]:
+    """Its id and epoch. A broker that has just begun may have no ids to give for a moment."""
+    found: list[tuple[int, int]] = []
+
+    def is_given() -> bool:
+        with socket.create_connection(("127.0.0.1", side.port), 10) as connection:
+            connection.sendall(frames.init_producer_id())
+            error, producer_id, epoch = struct.unpack_from(">hqh", receive_frame(connection), 12)
+        found.append((producer_id, epoch))
+        return not error
+
+    wait_until(is_given, f"a producer id of {side.name}", 30)
+    return found[-1]
 
 
 def compiled(name: str, folder: Path, *libraries: str) -> str:

@@ -112,9 +112,9 @@ def page_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
         f"Measured on {facts['date']}: CPython {facts['python']}, kernels {facts['kernels']}, {facts['cores']} cores,",
         f"load average {load} at the start. Server settings beside Kafka's defaults, the same on both sides:",
         f"{settings}.",
-        "The last two rows compare Tailrace with itself (left: many, right: few); they hold also where the spread",
-        "has 1 in it. Of Kafka's time after `kill -9` some 9 s are not recovery: until `broker.session.timeout.ms` is",
-        "over, its controller takes the new broker for a second one of the same id.",
+        "The rows of many partitions and of idle clients compare Tailrace with itself (left: many, right: few); they",
+        "hold also where the spread has 1 in it. Of Kafka's time after `kill -9` some 9 s are not recovery: until",
+        "`broker.session.timeout.ms` is over, its controller takes the new broker for a second one of the same id.",
         "",
     ]
     return "\n".join(lines) + "\n"
@@ -127,7 +127,7 @@ LEFT_PX = 400
 WIDE_PX = 420
 RIGHT_PX = 150
 TOP_PX = 64
-FOOT = "times, memory and CPU: as many times less than Kafka · the last two rows: Tailrace beside itself"
+FOOT = "times, memory and CPU: as many times less than Kafka · many partitions, idle clients: Tailrace beside itself"
 STYLE = """
   text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #24292f }
   .small { font-size: 11px; fill: #57606a } .title { font-size: 15px; font-weight: 600 }

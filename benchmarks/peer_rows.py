@@ -85,16 +85,27 @@ class Bench:
                 measure(side, number)
 
 
-def produce(bench: Bench, kind: str, title: str, mark: float, cpu_mark: float, *, in_requests: bool) -> list[Row]:
+def produce(
+    bench: Bench,
+    kind: str,
+    title: str,
+    mark: float,
+    cpu_mark: float,
+    *,
+    in_requests: bool,
+    is_idempotent: bool = False,
+) -> list[Row]:
     unit = "requests/s" if in_requests else "MB/s"
-    rate = Row(f"produce-{kind}", title, unit, mark, more_is_better=True)
-    cpu = Row(f"produce-{kind}-cpu", f"{title}: broker's CPU", "CPU-s per GB", cpu_mark, more_is_better=False)
+    key = f"produce-{kind}-idempotent" if is_idempotent else f"produce-{kind}"
+    rate = Row(key, title, unit, mark, more_is_better=True)
+    cpu = Row(f"{key}-cpu", f"{title}: broker's CPU", "CPU-s per GB", cpu_mark, more_is_better=False)
+    load = bench.loads.produce_idempotently if is_idempotent else bench.loads.produce
     seconds = bench.plan.seconds(6 if in_requests else 10)
 
     def measure(side: Side, number: int) -> tuple[float, ...]:
         topic = f"p{kind}-{number}"
         side.create(topic, PARTITIONS)
-        seen = bench.loads.produce(side, topic, kind, seconds, bench.plan.share(ROUND_BYTES))
+        seen = load(side, topic, kind, seconds, bench.plan.share(ROUND_BYTES))
         side.delete(topic)
         rate.details.append({"side": side.name, **seen})
         per_s = seen["requests_per_s"] if in_requests else seen["sent_mb_per_s"]
@@ -114,6 +125,13 @@ def produce_1k(bench: Bench) -> list[Row]:
 
 def produce_64k(bench: Bench) -> list[Row]:
     return produce(bench, "64k", "produce 64 KB batches of 100-byte records", 3.0, 0.25, in_requests=False)
+
+
+def produce_1k_idempotent(bench: Bench) -> list[Row]:
+    """As Java's clients produce unless told otherwise; the marks are our own."""
+    return produce(
+        bench, "1k", "produce 1 KB unbatched, idempotent producers", 1.0, 1.0, in_requests=True, is_idempotent=True
+    )
 
 
 def fetch_1m(bench: Bench) -> list[Row]:
@@ -300,6 +318,7 @@ def flat_clients(bench: Bench) -> list[Row]:
 
 MEASUREMENTS: dict[str, Callable[[Bench], list[Row]]] = {
     "produce-1k": produce_1k,
+    "produce-1k-idempotent": produce_1k_idempotent,
     "produce-64k": produce_64k,
     "fetch-1m": fetch_1m,
     "rdkafka": rdkafka,

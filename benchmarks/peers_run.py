@@ -2,8 +2,8 @@
 
     python benchmarks/peers_run.py [--rows ROW,…] [--rounds N] [--quick] [--sides A,B] [--folder DIR] [--no-docs]
 
-Needs Java 17, a C compiler, and librdkafka (the one in confluent-kafka, or the system's). A whole run takes about a
-quarter of an hour and up to 10 GB in the folder. One with all rows and five rounds or more writes its table and plot
+Needs Java 17, a C compiler, and librdkafka (the one in confluent-kafka, or the system's). A whole run takes about
+25 minutes and up to 10 GB in the folder. One with all rows and five rounds or more writes its table and plot
 into docs/; `--sides kafka,kafka` shows how far two equal brokers seem to differ here. Rows that are not reached are
 shown as they are; the exit code tells only whether the run was complete.
 """

@@ -39,10 +39,11 @@ def record(delta: int, value_bytes: int) -> bytes:
     return varint(len(body)) + body
 
 
-def batch(count: int, value_bytes: int) -> bytes:
+def batch(count: int, value_bytes: int, producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
+    """`producer` is an id, its epoch and the sequence of the first record."""
     now_ms = int(time.time() * 1000)
     records = b"".join(record(i, value_bytes) for i in range(count))
-    covered = struct.pack(">hiqqqhii", 0, count - 1, now_ms, now_ms, -1, -1, -1, count) + records
+    covered = struct.pack(">hiqqqhii", 0, count - 1, now_ms, now_ms, *producer, count) + records
     return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c(covered)) + covered
 
 
@@ -54,6 +55,12 @@ def request(api_key: int, version: int, body: bytes) -> bytes:
 def produce(topic: bytes, partition: int, records: bytes) -> bytes:
     one = struct.pack(">i", partition) + uvarint(len(records) + 1) + records + b"\0"
     return request(0, 9, b"\0" + struct.pack(">hi", -1, 30_000) + b"\x02" + compact(topic) + b"\x02" + one + b"\0\0")
+
+
+def init_producer_id() -> bytes:
+    """InitProducerId version 1. In the answer, error, id and epoch are at 12."""
+    message = struct.pack(">hhih", 22, 1, 1, 8) + b"wireload" + struct.pack(">hi", -1, 60_000)
+    return struct.pack(">i", len(message)) + message
 
 
 def fetch(topic: bytes, partition: int, max_bytes: int) -> bytes:
