@@ -236,6 +236,22 @@ def test_a_damaged_snapshot(sample: Path, at: int, data: bytes, rule: str) -> No
     assert (found.file, found.rule, found.offset) == (str(newest), rule, names.offset_of(newest.name))
 
 
+def test_the_last_snapshot_of_a_broker_that_was_killed_over_it(sample: Path) -> None:
+    before, newest = sorted(sample.glob("*.snapshot"))[-2:]
+    whole = producer_snapshot.encode([ProducerStateEntry(n) for n in range(200)])
+    for left in (b"", whole[:4096], whole[:8192]):
+        newest.write_bytes(left)
+        found = single(checked(sample))
+        assert (found.file, found.rule) == (str(newest), LEFTOVER)
+        closed = replace(listed(sample), is_closed=True)
+        assert single(check_folder(FILES, closed)[1]).rule == SNAPSHOT
+    newest.write_bytes(whole[:4095])
+    assert single(checked(sample)).rule == SNAPSHOT
+    newest.write_bytes(b"")
+    before.write_bytes(b"")
+    assert {found.file: found.rule for found in checked(sample)} == {str(newest): LEFTOVER, str(before): SNAPSHOT}
+
+
 def test_a_snapshot_of_the_future(sample: Path) -> None:
     newest = sorted(sample.glob("*.snapshot"))[-1]
     newest.write_bytes(b"\0\2" + b"something else altogether")

@@ -3,7 +3,7 @@
     names                    files of a log, leftovers of a crash, strangers, indexes without a segment
     partition.metadata       can be read
     leader-epoch-checkpoint  can be read, and ascends
-    *.snapshot               format and CRC; no state from behind its offset
+    *.snapshot               format and CRC; no state from behind its offset; the last may be unfinished after a kill
 
 Checkpoints of the log directory are in `directory_rules`; segments and indexes are for tasks.
 """
@@ -22,7 +22,7 @@ from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.job.directory_rules import check_directory
 from tailrace.spark.auditing.job.few_findings import FewFindings
 from tailrace.spark.auditing.job.places import Folder
-from tailrace.spark.auditing.job.snapshot_file import NewerSnapshotError, Snapshot, read_snapshot
+from tailrace.spark.auditing.job.snapshot_file import CutSnapshotError, NewerSnapshotError, Snapshot, read_snapshot
 from tailrace.spark.auditing.job.text_files import states_newer_version, without_path
 from tailrace.spark.auditing.rules import (
     CHECKPOINT,
@@ -160,7 +160,10 @@ class _FolderCheck:
         except NewerSnapshotError as error:
             self._say(name, UNKNOWN_FORMAT, str(error), offset)
         except CorruptSnapshotError as error:
-            self._say(name, SNAPSHOT, str(error), offset)
+            if isinstance(error, CutSnapshotError) and self._may_be_unfinished(offset):
+                self._say(name, LEFTOVER, f"{error}: it was not finished; it goes when the log is opened", offset)
+            else:
+                self._say(name, SNAPSHOT, str(error), offset)
         except OSError as error:
             self._failed(name, error)
         else:
@@ -168,6 +171,10 @@ class _FolderCheck:
                 self._check_newest(name, offset, snapshot)
             return True
         return False
+
+    def _may_be_unfinished(self, offset: int) -> bool:
+        """Snapshots are written one after the other: the last one may be what a broker died over."""
+        return not self._folder.is_closed and offset == self._folder.snapshots[-1]
 
     def _name_problem(self, name: str) -> tuple[str, str] | None:
         for suffix, meaning in _LEFTOVERS.items():

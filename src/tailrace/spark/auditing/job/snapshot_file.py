@@ -37,10 +37,15 @@ MOST_HELD_BYTES: Final = 64 << 20  # 1.4 million producers
 _HEADER: Final = Struct(">hIi")
 _CRC_FROM: Final = 6
 _CHUNK_BYTES: Final = 4 << 20
+_PAGE_BYTES: Final = 4096
 
 
 class NewerSnapshotError(CorruptSnapshotError):
     """A version that is not known, of a file that is not simply a known one with a damaged version."""
+
+
+class CutSnapshotError(CorruptSnapshotError):
+    """Without bytes, or some whole pages of what it says: what is left where a broker is killed while it writes one."""
 
 
 def read_snapshot(files: Files, path: str) -> Snapshot | None:
@@ -62,13 +67,16 @@ def _read(file: File) -> Snapshot | None:
         raise CorruptSnapshotError(f"has {size} bytes: no snapshot is longer than {MAX_SNAPSHOT_BYTES}")
     head = file.read_at(_HEADER.size, 0)
     if len(head) < _HEADER.size:
-        raise CorruptSnapshotError(f"snapshot of {len(head)} bytes; its header alone has {_HEADER.size}")
+        kind = CorruptSnapshotError if head else CutSnapshotError
+        raise kind(f"snapshot of {len(head)} bytes; its header alone has {_HEADER.size}")
     version, stated_crc, count = _HEADER.unpack(head)
     is_whole = count >= 0 and size == _HEADER.size + count * ENTRY.itemsize
     if not is_whole and version > VERSION:
         raise NewerSnapshotError(f"snapshot of version {version}; only {VERSION} is known")
     if not is_whole:
-        raise CorruptSnapshotError(f"snapshot of {size} bytes states {count} entries of {ENTRY.itemsize} bytes")
+        is_cut = size % _PAGE_BYTES == 0 and count >= 0 and size < _HEADER.size + count * ENTRY.itemsize
+        kind = CutSnapshotError if is_cut else CorruptSnapshotError
+        raise kind(f"snapshot of {size} bytes states {count} entries of {ENTRY.itemsize} bytes")
     crc, body = _crc_and_body(file, size)
     if crc != stated_crc:
         if version > VERSION:
