@@ -119,15 +119,9 @@ class ProduceRun:
     def _enter_lane(self, shape: ProduceShape, index: int) -> bool:
         """Whether there is a partition that clients may write to."""
         try:
-            if shape.topic_id is None:
-                partition = self._replicas.partition(shape.topic, index)
-            else:
-                partition = self._replicas.partition_by_id(shape.topic_id, index)
+            self._lane_partition = self._partition(shape.topic, shape.topic_id, index)
         except TailraceError:
             return False
-        if partition.topic in INTERNAL_TOPICS:
-            return False
-        self._lane_partition = partition
         return True
 
     def add(self, buffer: memoryview, begin: int, end: int, version: int, correlation_id: int) -> None:
@@ -189,15 +183,19 @@ class ProduceRun:
 
     def _find(self, share: Share, topic: str, topic_id: bytes | None) -> None:
         try:
-            if topic_id is None:
-                found = self._replicas.partition(topic, share.index)
-            else:
-                found = self._replicas.partition_by_id(topic_id, share.index)
-            if found.topic in INTERNAL_TOPICS:
-                raise InvalidTopicError(f"{found.topic} belongs to its coordinators: clients do not write to it")
-            share.partition = found
+            share.partition = self._partition(topic, topic_id, share.index)
         except TailraceError as error:
             share.error = error.with_traceback(None)  # which holds the share, and so the records
+
+    def _partition(self, topic: str, topic_id: bytes | None, index: int) -> Partition:
+        """One that clients may write to."""
+        if topic_id is None:
+            found = self._replicas.partition(topic, index)
+        else:
+            found = self._replicas.partition_by_id(topic_id, index)
+        if found.topic in INTERNAL_TOPICS:
+            raise InvalidTopicError(f"{found.topic} belongs to its coordinators: clients do not write to it")
+        return found
 
     # Through
 
