@@ -52,6 +52,13 @@ def rows_of(batches: Iterable[ShallowBatch]) -> Rows:
     ]
 
 
+def columns_of_run(form: SimpleNamespace, data: bytes, rows: Rows) -> list[tuple[int, ...]]:
+    """The columns that a form of the kernel fills of these rows."""
+    columns = array("q", bytes(8 * len(kernels.HEADER_COLUMNS) * len(rows)))
+    form.batch_run.columns_run(data, array("q", [number for row in rows for number in row]), len(rows), columns)
+    return [tuple(columns[at : at + len(rows)]) for at in range(0, len(columns), len(rows) or 1)]
+
+
 def some_run(order: random.Random) -> bytes:
     """Up to ROOM + 2 batches, most of which follow each other, with now and then a byte that is wrong."""
     data, offset = bytearray(), 0
@@ -101,6 +108,7 @@ def run_disagreements(seed: int, examples: int) -> tuple[list[bytes], set[int]]:
             room = bytearray(8 * (seed % 3 + 6)), bytearray(12 * (seed % 4 + 5))
             entries.append((form.batch_run.index_run(rows, len(found[0]), *numbers, *room), *room))
         intact = [form.batch_run.check_run(data, rows, len(found[0])) for form in (compiled, interpreted)]
-        if found[0] != found[1] or entries[0] != entries[1] or intact[0] != intact[1]:
+        columns = [columns_of_run(form, data, found[0]) for form in (compiled, interpreted)]
+        if found[0] != found[1] or entries[0] != entries[1] or intact[0] != intact[1] or columns[0] != columns[1]:
             differing.append(data)
     return differing, lengths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 import pytest
-from batch_runs import ROOM, rows_of, walked_run
+from batch_runs import ROOM, columns_of_run, rows_of, walked_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_forms import both_forms, form_of
@@ -15,6 +15,7 @@ from tailrace.model.errors import CorruptMessageError
 from tailrace.model.invariant import InvariantError
 from tailrace.model.offsets import GREATEST_OFFSET, TimestampOffset
 from tailrace.record import kernels
+from tailrace.record.batch import BatchHeader
 from tailrace.record.batch_run import BatchRun
 from tailrace.record.shallow import batches
 
@@ -98,6 +99,38 @@ def test_ranges_outside_the_buffer_are_refused(name: str) -> None:
             kernel.index_run(rows, count, 0, 0, 0, 0, 0, 0, 0, bytearray(8), bytearray(12))
         with pytest.raises(IndexError):
             kernel.check_run(PLAIN, rows, count)
+
+
+@both_forms
+@pytest.mark.parametrize("before", [b"", b"????"])
+def test_columns_say_what_the_headers_say(name: str, before: bytes) -> None:
+    odd = {"attributes": -0x7FF0, "leader_epoch": -(2**31), "base_timestamp": INT64_MIN, "base_sequence": 2**31 - 1}
+    data = before + PLAIN + made(30, **odd) + made(40, producer_id=INT64_MIN, producer_epoch=2**15 - 1)
+    rows = walked_run(form_of(name), data, start=len(before))
+    found = zip(*columns_of_run(form_of(name), data, rows), strict=True)
+    headers = [BatchHeader.at(data, row[kernels.BATCH_START]) for row in rows]
+    assert len(headers) == 5
+    for columns, row, header in zip(found, rows, headers, strict=True):
+        fields = dict(zip(kernels.HEADER_COLUMNS, columns, strict=True))
+        assert fields.pop("start") == row[kernels.BATCH_START]
+        assert fields == {field: getattr(header, field) for field in fields}
+
+
+@both_forms
+def test_columns_are_only_filled_within_their_room_and_the_buffer(name: str) -> None:
+    kernel, columns = form_of(name).batch_run, array("q", bytes(8 * len(kernels.HEADER_COLUMNS)))
+    row = walked_run(form_of(name), PLAIN)[0]
+    for count in (-1, 2):
+        with pytest.raises(IndexError):
+            kernel.columns_run(PLAIN, array("q", row), count, columns)
+    with pytest.raises(IndexError):
+        kernel.columns_run(PLAIN, array("q", row), 1, columns[:-1])
+    for start in (-1, 1, INT64_MIN, INT64_MAX):
+        with pytest.raises(IndexError):
+            kernel.columns_run(PLAIN[:61], array("q", [start, *row[1:]]), 1, columns)
+    assert columns == array("q", bytes(8 * len(kernels.HEADER_COLUMNS)))
+    kernel.columns_run(PLAIN[:61], array("q", row), 1, columns)
+    assert columns[kernels.HEADER_COLUMNS.index("base_offset")] == 7
 
 
 @both_forms

@@ -126,6 +126,9 @@ class TestPacking:
         assert len(packed([(number, PIECE_BYTES) for number in range(500)], 2)) == 2 * TASKS_PER_CORE
         assert packed([], 2) == []
 
+    def test_a_core_that_is_alone_gets_one_task(self) -> None:
+        assert [sorted(task) for task in packed([(number, PIECE_BYTES) for number in range(500)], 1)] == [[*range(500)]]
+
 
 class TestWaves:
     @given(sizes=jobs_of, cores=st.integers(1, 3))

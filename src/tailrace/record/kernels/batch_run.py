@@ -2,9 +2,10 @@
 # mypy: disable-error-code="valid-type,untyped-decorator,no-any-return,name-defined"
 """Kernel: many batches of a segment at a time, seen from outside, as recovery needs them.
 
-    walk_run    the headers of v2 batches that follow each other in a buffer and in the log
-    check_run   how many of them have the CRC that they state
-    index_run   the entries that such batches make in the sparse indexes of their segment
+    walk_run      the headers of v2 batches that follow each other in a buffer and in the log
+    check_run     how many of them have the CRC that they state
+    columns_run   all fields of their headers, as columns
+    index_run     the entries that such batches make in the sparse indexes of their segment
 
 A batch becomes a row of eight int64, `BATCH_ROW` apart. Its bytes are `buffer[BATCH_START:BATCH_END]`; the producer id
 is negative without a producer; of the attributes there is the lower byte, which is all that is defined.
@@ -34,6 +35,23 @@ BATCH_ROW = 8
     BATCH_PRODUCER_EPOCH,
     BATCH_ATTRIBUTES,
 ) = range(BATCH_ROW)
+
+HEADER_COLUMNS = (
+    "start",
+    "size",
+    "crc",
+    "base_offset",
+    "last_offset",
+    "leader_epoch",
+    "attributes",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "record_count",
+)
+"""What `columns_run` fills, in this order."""
 
 _GIL_WORTH_BYTES = cython.declare(cython.longlong, 1 << 17)  # as in `whole`
 _TWO_TO_31 = cython.declare(cython.longlong, 1 << 31)
@@ -206,6 +224,54 @@ def check_run(
     with cython.nogil:
         intact = _check(buffer, rows, count)
     return intact
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _fill_columns(
+    buffer: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    columns: cython.longlong[::1],
+) -> cython.Py_ssize_t:
+    row: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    start: cython.Py_ssize_t
+    for row in range(count):
+        at = 8 * row
+        if rows[at] < 0 or rows[at] > len(buffer) - 61:
+            return row
+        start = rows[at]
+        columns[row] = rows[at]
+        columns[row + count] = rows[at + 1] - rows[at]
+        columns[row + 2 * count] = rows[at + 2]
+        columns[row + 3 * count] = _int64(buffer, start)
+        columns[row + 4 * count] = rows[at + 3]
+        columns[row + 5 * count] = _int32(buffer, start + 12)
+        columns[row + 6 * count] = _int32(buffer, start + 21) >> 16
+        columns[row + 7 * count] = _int64(buffer, start + 27)
+        columns[row + 8 * count] = rows[at + 4]
+        columns[row + 9 * count] = rows[at + 5]
+        columns[row + 10 * count] = rows[at + 6]
+        columns[row + 11 * count] = _int32(buffer, start + 53)
+        columns[row + 12 * count] = _int32(buffer, start + 57)
+    return count
+
+
+def columns_run(
+    buffer: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    columns: cython.longlong[::1],
+) -> None:
+    """The headers of `count` batches, whose rows are of `walk_run`, as HEADER_COLUMNS: one of `count` numbers behind
+    the other. `columns` has room for all of them."""
+    if count < 0 or count > len(rows) // 8 or count > len(columns) // 13:
+        raise IndexError(f"{count} batches in {len(rows)} numbers, and columns of {len(columns)}")
+    filled: cython.Py_ssize_t = _fill_columns(buffer, rows, count, columns)
+    if filled < count:
+        raise IndexError(f"batch {filled} of {count} is outside a buffer of {len(buffer)} bytes")
 
 
 @cython.cfunc

@@ -163,12 +163,12 @@ def packed(jobs: Sequence[tuple[T, int]], cores: int) -> list[list[T]]:
     """Jobs of a wave as tasks of about the same cost, the most expensive first.
 
     The largest job goes to the task that has least so far. All cores get the same number of tasks, and no more than
-    help.
+    help: a core that is alone gets all in one, for nobody waits for it.
     """
     if not jobs:
         return []
     costs = sorted(((size + PIECE_COST_BYTES, number) for number, (_, size) in enumerate(jobs)), reverse=True)
-    rounds = -(-sum(cost for cost, _ in costs) // (cores * TASK_BYTES))
+    rounds = 1 if cores == 1 else -(-sum(cost for cost, _ in costs) // (cores * TASK_BYTES))
     count = min(len(jobs), cores * min(rounds, TASKS_PER_CORE))
     heap = [(0, task) for task in range(count)]
     tasks: list[list[T]] = [[] for _ in range(count)]

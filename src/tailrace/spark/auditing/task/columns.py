@@ -8,7 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tailrace.record import kernels
 from tailrace.record.batch import HEADER_BYTES, MAGIC_V2
+from tailrace.record.kernels import HEADER_COLUMNS
 from tailrace.record.shallow import ShallowBatch
 from tailrace.spark.auditing.task.block import Block, Marker, Numbers
 
@@ -39,30 +41,27 @@ def headers_at(buffer: memoryview, starts: Numbers) -> npt.NDArray[np.void]:
     return everywhere[starts]
 
 
-def block_of_headers(buffer: memoryview, starts: Numbers, ends: Numbers, file_position: int) -> Block:
-    """Batches of magic 2, whose offsets do not leave an int64; the buffer begins at `file_position`."""
-    found = headers_at(buffer, starts)
-    base_offset = _numbers(found, "base_offset")
+def block_of_run(buffer: memoryview, rows: memoryview, count: int, file_position: int) -> Block:
+    """The first `count` batches of a run that `kernels.walk_run` has found; the buffer begins at `file_position`."""
+    columns = np.empty((len(HEADER_COLUMNS), count), np.int64)
+    kernels.columns_run(buffer, rows, count, columns.reshape(-1))
+    column = dict(zip(HEADER_COLUMNS, columns, strict=True))
     return Block(
-        position=starts + file_position,
-        size=ends - starts,
-        magic=np.full(len(starts), MAGIC_V2, np.int64),
-        base_offset=base_offset,
-        last_offset=base_offset + found["last_offset_delta"],
-        leader_epoch=_numbers(found, "leader_epoch"),
-        attributes=_numbers(found, "attributes"),
-        base_timestamp=_numbers(found, "base_timestamp"),
-        max_timestamp=_numbers(found, "max_timestamp"),
-        producer_id=_numbers(found, "producer_id"),
-        producer_epoch=_numbers(found, "producer_epoch"),
-        base_sequence=_numbers(found, "base_sequence"),
-        record_count=_numbers(found, "record_count"),
-        crc=_numbers(found, "crc"),
+        position=column["start"] + file_position,
+        magic=np.full(count, MAGIC_V2, np.int64),
+        size=column["size"],
+        crc=column["crc"],
+        base_offset=column["base_offset"],
+        last_offset=column["last_offset"],
+        leader_epoch=column["leader_epoch"],
+        attributes=column["attributes"],
+        base_timestamp=column["base_timestamp"],
+        max_timestamp=column["max_timestamp"],
+        producer_id=column["producer_id"],
+        producer_epoch=column["producer_epoch"],
+        base_sequence=column["base_sequence"],
+        record_count=column["record_count"],
     )
-
-
-def _numbers(found: npt.NDArray[np.void], name: str) -> Numbers:
-    return found[name].astype(np.int64)
 
 
 def block_of_batches(batches: Sequence[ShallowBatch], file_position: int) -> Block:

@@ -19,12 +19,12 @@ from tailrace.env.memory import zeroed_memory
 from tailrace.model.offsets import GREATEST_OFFSET, MAX_RELATIVE_OFFSET
 from tailrace.record import kernels
 from tailrace.record.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, MAGIC_V2
-from tailrace.record.kernels import BATCH_END, BATCH_ROW, BATCH_START
+from tailrace.record.kernels import BATCH_ROW, BATCH_START
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.pieces import AuditPiece, PieceResult
 from tailrace.spark.auditing.task.batch_checks import BatchChecks
 from tailrace.spark.auditing.task.block import Block, Numbers
-from tailrace.spark.auditing.task.columns import block_of_headers, joined, part
+from tailrace.spark.auditing.task.columns import block_of_run, joined, part
 from tailrace.spark.auditing.task.counting import Counting
 from tailrace.spark.auditing.task.damage import DamageJudge
 from tailrace.spark.auditing.task.faults import Fault
@@ -83,7 +83,7 @@ class PieceAudit:
         behind = behind if piece.next_base is None else min(behind, piece.next_base)
         self._judge = DamageJudge(piece, file, size, piece.base_offset, behind)
         self._rows = zeroed_memory(8 * BATCH_ROW * _MOST_BATCHES).cast("q")
-        self._table = np.frombuffer(self._rows, np.int64).reshape(_MOST_BATCHES, BATCH_ROW)
+        self._starts = np.frombuffer(self._rows, np.int64)[BATCH_START::BATCH_ROW]
         self._at_once = _MOST_BATCHES
         self._damages = 0
         self._is_whole = True
@@ -126,18 +126,16 @@ class PieceAudit:
         room = self._rows[: BATCH_ROW * self._at_once]
         count = kernels.walk_run(view, 0, len(view), 0, GREATEST_OFFSET, _ANY_EPOCH, room)
         intact = kernels.check_run(view, self._rows, count)
-        starts = self._table[:intact, BATCH_START]
         if window.position + len(view) > self._end:
-            intact = int(np.searchsorted(starts, self._end - window.position))
+            intact = int(np.searchsorted(self._starts[:intact], self._end - window.position))
         if not intact:
             return False
-        starts, ends = self._table[:intact, BATCH_START].copy(), self._table[:intact, BATCH_END].copy()
-        block = block_of_headers(view, starts, ends, window.position)
+        block = block_of_run(view, self._rows, intact, window.position)
         judged = self._judged(block)
         if judged:
-            block, starts = part(block, 0, judged), starts[:judged]
-            behind = window.position + int(ends[judged - 1])
-            faults = self._checks.check(view, starts, block)
+            block = part(block, 0, judged)
+            faults = self._checks.check(view, block.position - window.position, block)
+            behind = int(block.position[-1] + block.size[-1])
             self._take(block, faults, self._checks.plain_bytes)
             window.go_to(behind)
         self._at_once = min(2 * self._at_once, _MOST_BATCHES)

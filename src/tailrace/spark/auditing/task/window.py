@@ -7,7 +7,7 @@ from typing import Final
 from tailrace.env import File
 from tailrace.env.memory import zeroed_memory
 
-WINDOW_BYTES: Final = 2 << 20  # larger ones leave the cache before they are checked
+WINDOW_BYTES: Final = 4 << 20  # larger ones leave the cache before they are checked; smaller ones cost more calls
 MOST_HELD_BYTES: Final = 64 << 20
 """No batch that is larger is ever held: its CRC is taken from the file, block by block."""
 
