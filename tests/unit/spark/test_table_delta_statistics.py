@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,10 +33,12 @@ SCHEMA = pa.schema(
 )
 
 
-def told(rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA, group: int = 2) -> dict[str, Any]:
+def told(
+    rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA, group: int = 2, *, has_nan: bool = False
+) -> dict[str, Any]:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema), sink, row_group_size=group, store_schema=False)
-    found: dict[str, Any] = json.loads(statistics_of(len(rows), pq.read_metadata(sink)))
+    found: dict[str, Any] = json.loads(statistics_of(len(rows), pq.read_metadata(sink), has_nan=has_nan))
     return found
 
 
@@ -43,7 +46,7 @@ def test_all_kinds_of_columns() -> None:
     moment = datetime(2026, 11, 16, 1, 2, 3, 4, UTC)
     row = {
         "i": 5,
-        "f": float("nan"),
+        "f": -0.5,
         "s": "ü",
         "l": [{"x": 1, "y": 2}],
         "m": [("a", 1)],
@@ -54,22 +57,29 @@ def test_all_kinds_of_columns() -> None:
         "e": Decimal("1.25"),
         "o": True,
     }
-    later = row | {"i": -3, "s": "a", "n": {"a.b": None, "d": date(1969, 1, 1), "l": None}, "t": None}
+    numbers = {"i": -3, "f": 2.5, "e": Decimal("-31.5"), "o": False}
+    later = row | numbers | {"s": "a", "n": {"a.b": None, "d": date(1969, 1, 1), "l": None}, "t": None}
     assert told([row, later, row]) == {
         "numRecords": 3,
         "minValues": {
             "i": -3,
+            "f": -0.5,
             "s": "a",
             "n": {"a.b": 7, "d": "1969-01-01"},
             "t": "2026-11-16T01:02:03.000004Z",
             "z": "2026-11-16T01:02:03.000004",
+            "e": -31.5,
+            "o": False,
         },
         "maxValues": {
             "i": 5,
+            "f": 2.5,
             "s": "ü",
             "n": {"a.b": 7, "d": "2026-11-16"},
             "t": "2026-11-16T01:02:03.000004Z",
             "z": "2026-11-16T01:02:03.000004",
+            "e": 1.25,
+            "o": True,
         },
         "nullCount": {"i": 0, "f": 0, "s": 0, "n": {"a.b": 1, "d": 0}, "t": 1, "z": 0, "b": 0, "e": 0, "o": 0},
     }
@@ -86,9 +96,50 @@ def test_long_texts_and_many_columns() -> None:
     schema = pa.schema([("s", pa.string())])
     found = told([{"s": "b" * 500}, {"s": "a" * 500}], schema)
     assert found["minValues"] == {"s": "a" * MOST_CHARACTERS}
-    assert found["maxValues"] == {}
+    assert found["maxValues"] == {"s": "b" * (MOST_CHARACTERS - 1) + "c"}
     wide = pa.schema([(f"c{number}", pa.int64()) for number in range(MOST_COLUMNS + 5)])
     assert len(told([{"c0": 1}], wide)["nullCount"]) == MOST_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("greatest", "bound"),
+    [
+        ("b" * 64, "b" * 64),
+        ("b" * 63 + "\ud7ff" + "x", "b" * 63 + "\ue000"),
+        ("b" * 10 + "\U0010ffff" * 60, "b" * 9 + "c"),
+        ("\U0010ffff" * 65, None),
+    ],
+)
+def test_the_greatest_text_is_not_above_its_bound(greatest: str, bound: str | None) -> None:
+    found = told([{"s": "a"}, {"s": greatest}], pa.schema([("s", pa.string())]))
+    assert found.get("maxValues") == (None if bound is None else {"s": bound})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.float64(), float("inf")),
+        (pa.float32(), float("nan")),
+        (pa.decimal128(38, 2), Decimal("12345678901234.56")),
+        (pa.date32(), 3_000_000),
+        (pa.string(), "x" * 5000),
+        (pa.uint32(), 1),
+    ],
+)
+def test_a_file_has_bounds_of_all_columns_or_none(kind: pa.DataType, value: Any) -> None:
+    """A reader takes a column without bounds, where others have some, for one without values."""
+    schema = pa.schema([("i", pa.int32()), ("x", kind)])
+    column = pa.array([value], pa.int32()).cast(kind) if kind == pa.date32() else pa.array([value], kind)
+    sink = io.BytesIO()
+    pq.write_table(pa.table([pa.array([7], pa.int32()), column], schema=schema), sink, store_schema=False)
+    assert json.loads(statistics_of(1, pq.read_metadata(sink))) == {"numRecords": 1}
+
+
+def test_a_file_with_nan_has_no_bounds() -> None:
+    """Parquet leaves it out of its own."""
+    schema = pa.schema([("i", pa.int32()), ("f", pa.float64())])
+    rows = [{"i": 1, "f": 1.5}, {"i": 2, "f": float("nan")}]
+    assert told(rows, schema, has_nan=True) == {"numRecords": 2}
 
 
 @settings(deadline=None, max_examples=60)
@@ -100,6 +151,8 @@ def test_long_texts_and_many_columns() -> None:
                 "s": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=80),
                 "d": st.none() | st.dates(),
                 "t": st.none() | st.datetimes(),
+                "f": st.none() | st.floats(width=32, allow_nan=False, allow_infinity=False),
+                "e": st.none() | st.decimals(-999_999, 999_999, places=3),
             }
         ),
         min_size=1,
@@ -107,9 +160,14 @@ def test_long_texts_and_many_columns() -> None:
     )
 )
 def test_bounds_hold_for_every_row(rows: list[dict[str, Any]]) -> None:
-    schema = pa.schema([("i", pa.int32()), ("s", pa.string()), ("d", pa.date32()), ("t", pa.timestamp("us"))])
+    kinds = {"i": pa.int32(), "s": pa.string(), "d": pa.date32(), "t": pa.timestamp("us")}
+    schema = pa.schema(kinds | {"f": pa.float32(), "e": pa.decimal128(9, 3)})
     found = told(rows, schema, group=3)
-    parse = {"i": int, "s": str, "d": date.fromisoformat, "t": datetime.fromisoformat}
+    if "minValues" not in found:
+        assert any(set(each["s"] or "") == {"\U0010ffff"} for each in rows)
+        return
+    parse = {"i": int, "s": str, "d": date.fromisoformat, "t": datetime.fromisoformat, "f": float}
+    parse["e"] = lambda number: Decimal(repr(number))
     for name, read in parse.items():
         values = [each[name] for each in rows if each[name] is not None]
         assert found["nullCount"][name] == len(rows) - len(values)

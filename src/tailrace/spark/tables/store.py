@@ -62,6 +62,8 @@ class DataFile:
     size_bytes: int
     footer: pq.FileMetaData | None = None
     """Of a new file: its statistics. None for one that is in the table already."""
+    has_nan: bool = False
+    """Whether a number in a new file is NaN, which its statistics leave out."""
 
 
 @dataclass(frozen=True)

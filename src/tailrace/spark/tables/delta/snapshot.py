@@ -237,5 +237,5 @@ def _check_adds(root: Path, adds: Sequence[DataFile]) -> None:
 
 
 def _added(file: DataFile, now_ms: int, is_change: bool) -> AddAction:
-    stats = statistics_of(file.rows, file.footer)
+    stats = statistics_of(file.rows, file.footer, has_nan=file.has_nan)
     return AddAction(file.path, file.size_bytes, dict(file.partition), now_ms, is_change, stats)

@@ -1,15 +1,20 @@
 """What a commit tells about a file: how many rows, and for columns the least and greatest value and how many are null.
 
-Readers leave files out by it, so each bound must hold for every row; where that is not sure there is none. Floating
-point numbers have none: Parquet leaves NaN out of them, and for Delta's readers it is the greatest. Long texts have the
-beginning of the least one, and no greatest. Only the first columns are told of, as Delta does it unless configured.
+Readers leave files out by it, so each bound must hold for every row. And a file has the bounds of all its columns, or
+none: deltalake takes a column without bounds, in a file that has others, for one without any value. So a file goes
+without where a bound cannot be told: numbers that are not finite (Parquet leaves NaN out of its bounds, and for Delta's
+readers it is the greatest), decimals of more digits than every reader of JSON keeps, days beyond the calendar. Long
+texts have bounds of their beginnings. Only the first columns are told of, as Delta does it unless configured.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,33 +22,43 @@ import pyarrow.parquet as pq
 
 MOST_COLUMNS: Final = 32
 MOST_CHARACTERS: Final = 64
+MOST_DIGITS: Final = 15
+"""That a double keeps, which is what some readers make of a decimal."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY: Final = date(1970, 1, 1)
+_BEFORE_SURROGATES: Final = 0xD7FF
+_BEHIND_SURROGATES: Final = 0xE000
+_LAST_CHARACTER: Final = 0x10FFFF
 _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 Bounds = tuple[Any, Any]
-"""Either may be None: not known."""
 
 
-def statistics_of(rows: int, footer: pq.FileMetaData | None) -> str:
-    """As JSON, in the form of Delta's `stats`."""
+class _Unbounded(Exception):  # noqa: N818
+    """There is a value that no bound can be told for."""
+
+
+def statistics_of(rows: int, footer: pq.FileMetaData | None, *, has_nan: bool = False) -> str:
+    """As JSON, in the form of Delta's `stats`. `has_nan`: whether any number of the file may be NaN."""
     told: dict[str, Any] = {"numRecords": rows}
-    if footer is not None:
-        least: dict[str, Any] = {}
-        greatest: dict[str, Any] = {}
-        nulls: dict[str, Any] = {}
-        for number, path, kind in _columns(footer.schema.to_arrow_schema()):
-            found = _of_column(footer, number)
-            if found is None:
-                continue
-            count, low, high = found
-            _put(nulls, path, count)
-            low, high = _told(low, high, kind)
-            _put(least, path, low)
-            _put(greatest, path, high)
-        told |= {"minValues": least, "maxValues": greatest, "nullCount": nulls}
+    if footer is not None and not has_nan:
+        with suppress(_Unbounded):
+            told |= _of_columns(footer)
     return json.dumps(told, separators=(",", ":"), allow_nan=False)
+
+
+def _of_columns(footer: pq.FileMetaData) -> dict[str, Any]:
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for number, path, kind in _columns(footer.schema.to_arrow_schema()):
+        count, bounds = _of_column(footer, number, kind)
+        _put(nulls, path, count)
+        if bounds is not None:
+            _put(least, path, bounds[0])
+            _put(greatest, path, bounds[1])
+    return {"minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
 def _columns(schema: pa.Schema) -> Iterator[tuple[int, tuple[str, ...], pa.DataType]]:
@@ -73,49 +88,73 @@ def _leaves_of(
         yield path, kind, is_single
 
 
-def _of_column(footer: pq.FileMetaData, number: int) -> tuple[int, Any, Any] | None:
-    """How many are null, least and greatest, as they are stored. None where a row group does not tell."""
+def _of_column(footer: pq.FileMetaData, number: int, kind: pa.DataType) -> tuple[int, Bounds | None]:
+    """How many are null, and the bounds of the others; without these where there are none, and for bytes."""
     nulls = 0
-    bounds: list[tuple[Any, Any]] = []
-    is_bounded = True
+    found: list[Bounds] = []
     for group in range(footer.num_row_groups):
         column = footer.row_group(group).column(number)
-        found = column.statistics
-        if found is None or not found.has_null_count:
-            return None
-        nulls += found.null_count
-        if found.null_count == column.num_values:
+        statistics = column.statistics
+        if statistics is None or not statistics.has_null_count:
+            raise _Unbounded
+        nulls += statistics.null_count
+        if statistics.null_count == column.num_values or _has_no_order(kind):
             continue
-        if found.has_min_max:
-            bounds.append((found.min_raw, found.max_raw))
-        else:
-            is_bounded = False
-    if not bounds or not is_bounded:
-        return nulls, None, None
-    return nulls, min(low for low, _ in bounds), max(high for _, high in bounds)
+        if not statistics.has_min_max:
+            raise _Unbounded
+        found.append((_value(statistics.min_raw, kind), _value(statistics.max_raw, kind)))
+    if not found:
+        return nulls, None
+    try:
+        return nulls, _told(min(low for low, _ in found), max(high for _, high in found), kind)
+    except OverflowError:  # years beyond 9999
+        raise _Unbounded from None
+
+
+def _has_no_order(kind: pa.DataType) -> bool:
+    """For Delta's readers: they look for no bounds."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _value(raw: Any, kind: pa.DataType) -> Any:
+    """What is stored, as something that has the order of the column."""
+    if pa.types.is_decimal(kind):
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        return Decimal(unscaled).scaleb(-kind.scale)
+    try:
+        return raw.decode() if isinstance(raw, bytes) else raw
+    except UnicodeDecodeError:
+        raise _Unbounded from None
 
 
 def _told(low: Any, high: Any, kind: pa.DataType) -> Bounds:
-    if low is None:
-        return None, None
-    try:
-        if pa.types.is_integer(kind) and not pa.types.is_unsigned_integer(kind):
-            return int(low), int(high)
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return _texts(low, high)
-        if pa.types.is_date32(kind):
-            return _day(low), _day(high)
-        if pa.types.is_timestamp(kind) and kind.unit in _MICROS:
-            return _moment(low, kind), _moment(high, kind)
-    except (OverflowError, UnicodeDecodeError):  # years beyond 9999, half a character
-        pass
-    return None, None
+    if pa.types.is_integer(kind) and not pa.types.is_unsigned_integer(kind):
+        return int(low), int(high)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return low[:MOST_CHARACTERS], _not_below(high)
+    if pa.types.is_boolean(kind):
+        return bool(low), bool(high)
+    if pa.types.is_floating(kind) and isfinite(low) and isfinite(high):
+        return float(low), float(high)
+    if pa.types.is_decimal(kind) and max(len(each.as_tuple().digits) for each in (low, high)) <= MOST_DIGITS:
+        return float(low), float(high)
+    if pa.types.is_date32(kind):
+        return _day(low), _day(high)
+    if pa.types.is_timestamp(kind) and kind.unit in _MICROS:
+        return _moment(low, kind), _moment(high, kind)
+    raise _Unbounded
 
 
-def _texts(low: bytes, high: bytes) -> Bounds:
-    """In the order of their UTF-8, which is that of their characters."""
-    least, greatest = low.decode(), high.decode()
-    return least[:MOST_CHARACTERS], greatest if len(greatest) <= MOST_CHARACTERS else None
+def _not_below(text: str) -> str:
+    """The text, or a short one that is greater, in the order of characters, which is that of their UTF-8."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    for place in range(MOST_CHARACTERS - 1, -1, -1):
+        character = ord(text[place])
+        if character < _LAST_CHARACTER:
+            following = _BEHIND_SURROGATES if character == _BEFORE_SURROGATES else character + 1
+            return text[:place] + chr(following)
+    raise _Unbounded
 
 
 def _day(days: int) -> str:
@@ -129,8 +168,6 @@ def _moment(count: int, kind: pa.TimestampType) -> str:
 
 
 def _put(into: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    if value is None:
-        return
     for name in path[:-1]:
         into = into.setdefault(name, {})
     into[path[-1]] = value

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.spark.tables import columns as names
@@ -55,6 +56,7 @@ class OutputFile:
         self._schema = target.schema
         self._size_bytes = 0
         self._footers: list[pq.FileMetaData] = []
+        self._has_nan = False
         self._sink = pa.OSFile(self._writing_at, "wb")
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -70,6 +72,7 @@ class OutputFile:
         """One row group."""
         table = pa.Table.from_batches(rows, self._schema)
         self._writer.write_table(table, row_group_size=table.num_rows)
+        self._has_nan = self._has_nan or any(_has_nan(column) for column in table.columns)
 
     def size_bytes(self) -> int:
         """So far."""
@@ -107,7 +110,14 @@ class OutputFile:
     def data_file(self) -> DataFile:
         """Of one that is finished."""
         (footer,) = self._footers
-        return DataFile(self._path, self._partition, footer.num_rows, self._size_bytes, footer)
+        return DataFile(self._path, self._partition, footer.num_rows, self._size_bytes, footer, self._has_nan)
+
+
+def _has_nan(column: pa.ChunkedArray) -> bool:
+    """In a column that has one number in a row, which is what statistics are of."""
+    if pa.types.is_struct(column.type):
+        return any(_has_nan(field) for field in column.flatten())
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
 
 
 def _paths(schema: pa.Schema) -> list[str]:
