@@ -81,7 +81,7 @@ def dead_letters_are_not_skipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_batch_ends_anywhere(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(planning, "_under_way", lambda at, start, most: None)
+    patch.setattr(planning, "_under_way", lambda at, start, latest, most: None)
 
 
 def late_commits_are_taken(patch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,16 @@ def test_dead_letters_that_are_ahead_say_it_unless_it_is_far(most: int, end: int
     assert batch.end == {0: end}
 
 
+def test_dead_letters_do_not_lead_to_what_is_not_there() -> None:
+    """They were read uncommitted, or the log was cut: what comes at these offsets later is to be read then."""
+    at = At({0: 4, 1: 0}, {0: 8, 1: 9})
+    for seen, until in ((sight(6, 3), None), (sight(20, 30), {0: 6, 1: 3})):
+        batch = next_batch(TOPIC, at, seen, PLENTY, until)
+        assert batch is not None
+        assert batch.end == {0: 6, 1: 3}
+        assert next_batch(TOPIC, At(batch.end, at.dead), seen, PLENTY, until) is None
+
+
 def test_a_run_ends_where_the_topic_ended_when_it_began() -> None:
     batch = next_batch(TOPIC, At({0: 4}, {}), sight(20, 5), PLENTY, until={0: 10})
     assert batch is not None
@@ -111,6 +121,9 @@ def test_batches_get_to_the_end(main: Any, dead: Any, hidden: Any, ends: Any, mo
             break
         assert all(batch.end[each] >= offset for each, offset in at.main.items())
         assert batch.end != at.main
+        assert all(
+            end <= max(ends.get(each, 0), main.get(each, 0), hidden.get(each, 0)) for each, end in batch.end.items()
+        )
         for each in batch.ranges:
             assert each.start == read[each.partition.partition]
             read[each.partition.partition] = each.end
@@ -139,9 +152,10 @@ def test_losses() -> None:
     ]
 
 
-def test_a_log_that_lost_what_hidden_rows_have() -> None:
+@pytest.mark.parametrize("at", [At({0: 5}, {}, {0: 10}), At({0: 5}, {0: 10}), At({0: 5}, {0: 10}, {0: 6})])
+def test_a_log_that_lost_what_tables_beside_have(at: At) -> None:
     """A batch that was under way ends where the log does not reach any more: not without a word."""
-    at, bounds = At({0: 5}, {}, {0: 10}), {0: Bounds(0, 8)}
+    bounds = {0: Bounds(0, 8)}
     assert [(each.start, each.end) for each in losses(TOPIC, at, bounds)] == [(8, 10)]
     assert losses(TOPIC, at, {0: Bounds(0, 10)}) == []
 

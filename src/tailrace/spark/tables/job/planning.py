@@ -3,7 +3,7 @@
 A batch begins where the table ends. It takes what has come, but not more than it may at once. Where the hidden rows are
 ahead of the table, a batch was under way when its driver went: they hold what decided in it already, so the next batch
 ends where that one was to end, and the two agree again. Dead letters that are ahead are only skipped; a batch ends with
-them too if that is not too far.
+them too if that is not too far. They never take a batch to what cannot be seen: nothing would read it later.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def next_batch(topic: str, at: At, sight: Sight, limits: Limits, until: Offsets 
     latest = {each: found.end for each, found in bounds.items()}
     if until is not None:
         latest = within(latest, {TopicPartition(topic, each): end for each, end in until.items()})
-    end = _under_way(at, start, limits.max_offsets) or admit(
+    end = _under_way(at, start, latest, limits.max_offsets) or admit(
         start,
         latest,
         max_offsets=limits.max_offsets,
@@ -99,10 +99,14 @@ def next_batch(topic: str, at: At, sight: Sight, limits: Limits, until: Offsets 
     )
 
 
-def _under_way(at: At, start: Mapping[TopicPartition, int], max_offsets: int) -> dict[TopicPartition, int] | None:
+def _under_way(
+    at: At, start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], max_offsets: int
+) -> dict[TopicPartition, int] | None:
     """Where the batch was to end that a table beside this one tells of."""
-    for told, most in ((at.hidden, None), (at.dead, max_offsets)):
-        end = {each: max(first, (told or {}).get(each.partition, 0)) for each, first in start.items()}
+    hidden = {each: (at.hidden or {}).get(each.partition, 0) for each in start}
+    dead = {each: min(at.dead.get(each.partition, 0), latest.get(each, 0)) for each in start}
+    for told, most in ((hidden, None), (dead, max_offsets)):
+        end = {each: max(first, told[each]) for each, first in start.items()}
         ahead = sum(end[each] - first for each, first in start.items())
         if ahead and (most is None or ahead <= most):
             return end
@@ -120,7 +124,7 @@ def furthest(one: Offsets, other: Offsets) -> dict[int, int]:
 
 def losses(topic: str, at: At, bounds: Mapping[int, Bounds]) -> list[Loss]:
     """What the tables should have and the topic has not any more."""
-    main, reached = at.main, furthest(at.main, at.hidden or {})
+    main, reached = at.main, furthest(furthest(at.main, at.dead), at.hidden or {})
     found: list[Loss] = []
     for each in sorted({*main, *bounds}):
         partition = TopicPartition(topic, each)
