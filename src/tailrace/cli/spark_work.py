@@ -48,11 +48,13 @@ def brokers_of(args: argparse.Namespace) -> str | None:
 def told_errors(topic: str | None, *, is_path: bool) -> Iterator[None]:
     """Errors of the pipeline, with what to do about them from a command line."""
     from tailrace.spark.errors import MissingTopicError, PipelineError
+    from tailrace.spark.interrupted import interrupts_raised
     from tailrace.spark.query_logs import silence_query_logs
 
     silence_query_logs()
     try:
-        yield
+        with interrupts_raised():
+            yield
     except CorruptMessageError as error:
         hint = "--option skipCorrupt=true passes over it; `tailrace pipeline audit DIR` tells all that is damaged"
         raise CommandError(str(error), hint) from error

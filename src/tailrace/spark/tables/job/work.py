@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from tailrace.model.errors import TailraceError
 from tailrace.spark.errors import PipelineError
+from tailrace.spark.interrupted import interrupts_raised
 from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables.job.letters import letters_from
 from tailrace.spark.tables.store import DataFile, FileTarget, Offsets, Snapshot
@@ -106,7 +107,8 @@ class SparkWork:
         while True:
             tries += 1
             try:
-                return run()
+                with interrupts_raised():
+                    return run()
             except TailraceError:
                 raise
             except Exception as error:  # Spark's own kinds, of which there are many
