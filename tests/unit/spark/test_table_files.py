@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pickle
 from pathlib import Path
@@ -153,6 +154,35 @@ def test_a_full_disk_is_told(flat: FileTarget, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(TableError, match=r"cannot be written: No space left on device"):
         write()
     assert files_in(Path(flat.root)) == []
+
+
+class FullAfter(io.BytesIO):
+    """A file on a disk that has room for so many bytes."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
+
+    def write(self, data: Any) -> int:
+        self._room -= len(data)
+        if self._room < 0:
+            raise OSError(errno.ENOSPC, "no")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("room", [10, 150])
+def test_a_disk_that_is_full_before_a_file_is_whole_is_told(
+    flat: FileTarget, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(pa, "OSFile", lambda path, mode: pa.PythonFile(FullAfter(room), mode))
+
+    def write() -> None:
+        with FileWriter(flat, "name") as writer:
+            writer.write(batch((1, "a")))
+            writer.close()
+
+    with pytest.raises(TableError, match=r"cannot be written: No space left on device"):
+        write()
 
 
 def test_field_ids_are_in_the_files_nested_ones_too(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ class OutputFile:
             os.rename(self._writing_at, self._place)
 
     def abandon(self) -> None:
-        with suppress(OSError, pa.ArrowException, ValueError):
+        # What failed already is what is told. One whose close has failed says RuntimeError: it has no footer to give.
+        with suppress(OSError, pa.ArrowException, ValueError, RuntimeError):
             self._writer.close()
         self._writer.is_open = False  # else it is closed again when it is collected
         with suppress(OSError, pa.ArrowException):
