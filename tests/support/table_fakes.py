@@ -237,6 +237,8 @@ class FakeStore:
         self.world.committed(self.name, made)
         return made
 
+    def check_place(self) -> None: ...
+
     def at(self, version: int) -> FakeSnapshot:
         return self.world.tables[self.name][version]
 

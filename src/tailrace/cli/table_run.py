@@ -151,11 +151,12 @@ class Show(Protocol):
 def keep(args: argparse.Namespace, settings: TableSettings) -> int:
     from tailrace.cli.table_shows import chosen_show
     from tailrace.spark.tables.job.report import TableReport
-    from tailrace.spark.tables.table import run_table, status
+    from tailrace.spark.tables.table import check_run, run_table, status
 
     found = status(settings)  # what is wrong with the place, the table or the brokers, before Spark is started
     if args.metrics is not None:
         write_metrics(args.metrics, found)
+    check_run(settings, found)
     with chosen_show(settings, as_json=args.json) as show:
         spark = started(f"tailrace table {args.topic}", args)
         outcome = run_table(settings, session=spark, told=show.told)

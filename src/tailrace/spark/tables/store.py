@@ -151,6 +151,10 @@ class Store(Protocol):
         """An empty table. ChangedMeanwhileError where one has come to be meanwhile."""
         ...
 
+    def check_place(self) -> None:
+        """TableError where no table can be made because nothing can be written there. Nothing is left behind."""
+        ...
+
     def at(self, version: int) -> Snapshot:
         """TableError where it is not retained."""
         ...

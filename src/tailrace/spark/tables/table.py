@@ -34,6 +34,7 @@ __all__ = [
     "TableReport",
     "TableSettings",
     "TableStatus",
+    "check_run",
     "dry_run",
     "metrics_text",
     "run_table",
@@ -213,6 +214,18 @@ def status(settings: TableSettings) -> TableStatus:
     """How far the table is behind. Needs no Spark."""
     with closing(SourceTopic(settings.topic, settings.source)) as topic:
         return table_status(settings, stores_of(settings), topic)
+
+
+def check_run(settings: TableSettings, found: TableStatus) -> None:
+    """Raises what a run would refuse and a status does not: a topic that is gone, a place for a new table where nothing
+    can be written. Needs no Spark."""
+    with closing(SourceTopic(settings.topic, settings.source)) as topic:
+        topic.look()
+    if found.version is None:
+        stores = stores_of(settings)
+        for store in (stores.main, stores.dead, stores.hidden):
+            if store is not None:
+                store.check_place()
 
 
 def dry_run(settings: TableSettings) -> DryRun:

@@ -18,7 +18,7 @@ from tailrace.spark.tables.delta.log import COMMIT, FOLDER, Log
 from tailrace.spark.tables.delta.snapshot import ABOUT, AFTERWARDS, DeltaSnapshot, commit_properties, make_last
 from tailrace.spark.tables.delta.types import delta_columns, to_delta
 from tailrace.spark.tables.delta.upkeep import retain
-from tailrace.spark.tables.durable import make_folder
+from tailrace.spark.tables.durable import check_can_be_made, make_folder
 from tailrace.spark.tables.location import local_folder
 from tailrace.spark.tables.store import About, Commit, Offsets, Removed
 
@@ -71,11 +71,20 @@ class DeltaStore:
         except Exception as error:
             made = self._log.entry(0)
             if made is None:
-                raise TableError(f"cannot make a Delta table at {self.name}: {reason(error)}") from error
+                raise self._cannot_make(error) from error
             if made.info.get(COMMIT) != commit_id:
                 raise ChangedMeanwhileError(f"there is a Delta table at {self.name} meanwhile") from error
         make_last(self._log, 0)
         return DeltaSnapshot(self._log, 0)
+
+    def check_place(self) -> None:
+        try:
+            check_can_be_made(self.root)
+        except OSError as error:
+            raise self._cannot_make(error) from error
+
+    def _cannot_make(self, error: Exception) -> TableError:
+        return TableError(f"cannot make a Delta table at {self.name}: {reason(error)}")
 
     def at(self, version: int) -> DeltaSnapshot:
         if not 0 <= version <= self._log.newest():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -18,7 +20,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from tailrace.spark.errors import OccupiedTargetError, OptionError, TableError
-from tailrace.spark.tables.durable import make_folder
+from tailrace.spark.tables.durable import check_can_be_made, make_folder
 from tailrace.spark.tables.iceberg.durable_io import DurableFileIO
 from tailrace.spark.tables.iceberg.place import IcebergPlace
 
@@ -79,10 +81,8 @@ def made_catalog(place: IcebergPlace) -> Catalog:
     """With the namespace of the table."""
     if place.has_own_catalog:
         if not _is_made(place):
-            try:
-                make_folder(place.catalog_file.parent)
-            except OSError as error:
-                raise TableError(f"cannot make the folder {place.catalog_file.parent}: {error}") from error
+            with _making(place.catalog_file.parent) as folder:
+                make_folder(folder)
         catalog = _own(place)
     else:
         catalog = _load(place)
@@ -91,6 +91,20 @@ def made_catalog(place: IcebergPlace) -> Catalog:
     with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
         catalog.create_namespace(namespace)
     return catalog
+
+
+def check_folder(place: IcebergPlace) -> None:
+    """TableError where our own catalog could not be made. Nothing is left behind."""
+    with _making(place.catalog_file.parent) as folder:
+        check_can_be_made(folder)
+
+
+@contextlib.contextmanager
+def _making(folder: Path) -> Iterator[Path]:
+    try:
+        yield folder
+    except OSError as error:
+        raise TableError(f"cannot make the folder {folder}: {error}") from error
 
 
 def _own(place: IcebergPlace) -> Catalog:

@@ -21,7 +21,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
 from tailrace.spark.errors import ChangedMeanwhileError, OccupiedTargetError, PipelineError, TableError
-from tailrace.spark.tables.iceberg.catalog import existing_catalog, made_catalog
+from tailrace.spark.tables.durable import check_can_be_made
+from tailrace.spark.tables.iceberg.catalog import check_folder, existing_catalog, made_catalog
 from tailrace.spark.tables.iceberg.lineage import ABOUT, CREATED_MS, OFFSETS, commits, offsets_text
 from tailrace.spark.tables.iceberg.place import IcebergPlace, iceberg_place
 from tailrace.spark.tables.iceberg.snapshot import IcebergSnapshot
@@ -86,8 +87,21 @@ class IcebergStore:
         except PipelineError:
             raise
         except Exception as error:
-            raise TableError(f"cannot make the table {self.name}: {type(error).__name__}: {error}") from error
+            raise self._cannot_make(error) from error
         return IcebergSnapshot(table, self.name)
+
+    def check_place(self) -> None:
+        """In a catalog of somebody else, who makes the folder is for that to say."""
+        if not self.place.has_own_catalog:
+            return
+        check_folder(self.place)
+        try:
+            check_can_be_made(self.place.folder)
+        except OSError as error:
+            raise self._cannot_make(error) from error
+
+    def _cannot_make(self, error: Exception) -> TableError:
+        return TableError(f"cannot make the table {self.name}: {type(error).__name__}: {error}")
 
     def at(self, version: int) -> IcebergSnapshot:
         return IcebergSnapshot(self._existing(), self.name, version)

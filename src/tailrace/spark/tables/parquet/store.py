@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from tailrace.spark.errors import ChangedMeanwhileError, OccupiedTargetError, OptionError, TableError
-from tailrace.spark.tables.durable import make_folder, sync
+from tailrace.spark.tables.durable import check_can_be_made, make_folder, sync
 from tailrace.spark.tables.location import local_folder
 from tailrace.spark.tables.parquet.manifest import Head, Manifest
 from tailrace.spark.tables.parquet.manifest_folder import FOLDER, ManifestFolder
@@ -113,12 +114,21 @@ class ParquetStore:
             raise ChangedMeanwhileError(f"there is a table at {self.name} meanwhile")
         head = Head(0, uuid.uuid4().hex, None, _now_ms(), CREATE, dict(offsets), {}, about, schema)
         manifest = Manifest(head, [])
-        try:
+        with self._making():
             make_folder(self.root)
-        except OSError as error:
-            raise TableError(f"cannot make the folder {self.name}: {error}") from error
         ManifestFolder(self.root).add(manifest)
         return ParquetSnapshot(self.root, manifest)
+
+    def check_place(self) -> None:
+        with self._making():
+            check_can_be_made(self.root)
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TableError(f"cannot make the folder {self.name}: {error}") from error
 
     def at(self, version: int) -> ParquetSnapshot:
         found = ManifestFolder(self.root).read(version) if version >= 0 else None
