@@ -95,7 +95,7 @@ def _nullable(draw: Draw, depth: int, numbers: Any) -> Schema:
 
 
 def _union(draw: Draw, depth: int, numbers: Any) -> Schema:
-    plain = draw(st.lists(primitives(), min_size=1, max_size=3, unique=True))
+    plain = draw(st.lists(primitives() | _logical(), min_size=1, max_size=3, unique_by=_member_name))
     named = [_record(draw, depth - 1, numbers) for _ in range(draw(st.integers(0, 2)))]
     nulls = ["null"] if draw(st.booleans()) else []
     return draw(st.permutations([*nulls, *plain, *named]))
@@ -274,8 +274,7 @@ class _Reader:
     def _union(self, schema: list[Schema]) -> Any:
         index = self._index(len(schema))
         value = self.read(schema[index])
-        members = [_member_name(one) for one in schema if one != "null"]
-        members = [one for one in members if _NUMBERS.get(one) not in members]
+        members = [_member_name(one) for one in schema if one != "null" and _NUMBERS.get(str(one)) not in schema]
         if len(members) < 2 or schema[index] == "null":
             return value
         mine = _member_name(schema[index])

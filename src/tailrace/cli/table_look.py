@@ -25,7 +25,8 @@ def run(args: argparse.Namespace, settings: TableSettings) -> int:
     store = store_of(settings)
     if args.files:
         return show_files(args, store)
-    history = store.history() if store.open() is not None else []
+    opened(store, args.topic)
+    history = store.history()
     if not history:
         raise no_table(store.name)
     if args.at:
@@ -77,9 +78,7 @@ def show_dry_run(args: argparse.Namespace, settings: TableSettings) -> int:
 
 def show_files(args: argparse.Namespace, store: Store) -> int:
     """A pipe gets paths and nothing else: readers take them as they are."""
-    newest = store.open()
-    if newest is None:
-        raise no_table(store.name)
+    newest = opened(store, args.topic)
     snapshot = newest if args.version is None else version_of(store, args.version)
     items = file_items(snapshot)
     if args.json:
@@ -92,6 +91,17 @@ def show_files(args: argparse.Namespace, store: Store) -> int:
 
         table_text.show_files(store.name, snapshot.version, items)
     return 0
+
+
+def opened(store: Store, topic: str) -> Snapshot:
+    """The newest version. Another topic's table is refused, as it is by everything else that is asked or done."""
+    from tailrace.spark.tables.job.tables import check_is_of
+
+    newest = store.open()
+    if newest is None:
+        raise no_table(store.name)
+    check_is_of(store, newest.about, topic)
+    return newest
 
 
 def version_of(store: Store, version: int) -> Snapshot:

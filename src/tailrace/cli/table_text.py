@@ -58,7 +58,7 @@ def show_status(items: Sequence[Item]) -> None:
         screen.facts([*facts, ("behind", lag_text(table["behind"]))])
     if partitions:
         screen.blank()
-        most = max(each["behind"] for each in partitions)
+        most = max(each["behind"] or 0 for each in partitions)
         screen.table(PARTITION_COLUMNS, [_partition_row(each, most) for each in partitions])
 
 
@@ -68,7 +68,7 @@ def _partition_row(item: Item, most: int) -> Sequence[Cell]:
         f"{item['offset']:,}",
         Text("gone", style="red") if item["end"] is None else f"{item['end']:,}",
         lag_text(item["behind"]),
-        bar(item["behind"], most, BAR_WIDTH),
+        bar(item["behind"] or 0, most, BAR_WIDTH),
     )
 
 

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,8 @@ FIRST = TableReport(
 
 
 class StubSnapshot:
+    about = About("orders", None, None)
+
     def __init__(self, version: int) -> None:
         self.version = version
 
@@ -350,7 +353,7 @@ def test_status_for_programs(run: Run, tmp_path: Path) -> None:
     assert [(each["partition"], each["behind"], each["end"]) for each in partitions] == [
         (0, 100, 130),
         (1, 0, 12),
-        (2, 0, None),
+        (2, None, None),
     ]
     metrics = tmp_path / "orders.prom"
     items(run, "--status", "--metrics", str(metrics))
@@ -370,6 +373,23 @@ def test_a_table_that_is_not_there(run: Run, question: str, monkeypatch: pytest.
     code, out, err = run(*question.split())
     assert (code, out) == (1, "")
     assert "there is no table at tables/orders yet" in err
+
+
+@pytest.mark.parametrize("question", ["--history", "--files", "--at 0:1"])
+def test_the_table_of_another_topic(run: Run, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StubSnapshot, "about", About("q", None, None))
+    code, out, err = run(*question.split())
+    assert (code, out) == (1, "")
+    assert "has the topic 'q'; asked for is 'orders'" in err
+
+
+def test_the_status_of_a_topic_that_is_gone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = replace(STATUS, partitions=(PartitionStatus(0, 30, None, None),))
+    monkeypatch.setattr(table_module, "status", lambda settings: gone)
+    assert [item["behind"] for item in items(run, "--status")] == [None, None]
+    picture = run("--status", terminal=80)[1]
+    assert re.search(r"behind +– *\n", picture)
+    assert re.search(r"0 +30 +gone +–", picture)
 
 
 def test_a_version_that_is_not_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+from table_model import Record
+from table_rig import TableRig
+
 from tailrace.cli import pipeline
 from tailrace.cli.command_tree import tree_of
-from tailrace.cli.main import COMMANDS, build_parser
+from tailrace.cli.main import COMMANDS, build_parser, main
 from tailrace.spark.tables.job import settings
 from tailrace.spark.tables.job.report import TableReport
 from tailrace.spark.tables.job.status import PartitionStatus, TableStatus, metrics_text
@@ -52,3 +56,23 @@ def test_options_of_the_command_that_are_named_exist() -> None:
     (command,) = [node for node in tree_of(build_parser(COMMANDS)).walk() if node.path[1:] == ("pipeline", "table")]
     flags = {flag for option in command.options for flag in option.flags}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= flags
+
+
+@pytest.mark.parametrize("package", ["duckdb", "polars"])
+def test_the_files_of_a_parquet_table_are_read_as_it_says(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip(package)
+    rig = TableRig(tmp_path, "parquet", "append")
+    for offset, value in enumerate([b'{"number": 1, "item": "01"}', b'{"number": 2, "item": "02", "late": "x"}']):
+        rig.come([Record(0, offset, 0, b"k", value)])
+        rig.run(partition_by="item")
+    main(["pipeline", "table", "orders", "--to", str(rig.place), "--files"])
+    (tmp_path / "files").write_text(capsys.readouterr().out)
+    monkeypatch.chdir(tmp_path)
+    (recipe,) = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if f"import {package}" in each]
+    made: dict[str, Any] = {}
+    exec(compile(recipe, "tables.md", "exec"), made)
+    orders = made["orders"].select("item", "late")
+    rows = orders.fetchall() if package == "duckdb" else orders.collect().rows()
+    assert sorted(rows) == [("01", None), ("02", "x")]

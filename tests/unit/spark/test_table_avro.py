@@ -89,6 +89,53 @@ def test_what_the_library_writes_is_read() -> None:
     ]
 
 
+DATE = {"type": "int", "logicalType": "date"}
+MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
+MILLIS = {"type": "int", "logicalType": "time-millis"}
+MICROS = {"type": "long", "logicalType": "time-micros"}
+
+
+@pytest.mark.parametrize(
+    ("members", "first", "second"),
+    [
+        ((DATE, MOMENT), {"int": dt.date(1970, 1, 6)}, {"long": dt.datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=dt.UTC)}),
+        (("int", MOMENT), {"int": 5}, {"long": dt.datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=dt.UTC)}),
+        (("long", DATE), {"long": 5}, {"int": dt.date(1970, 1, 6)}),
+        ((MILLIS, MICROS), {"int": 5}, {"long": 5}),
+        (("int", "long"), 5, 5),
+    ],
+)
+@pytest.mark.parametrize("is_resolved", [False, True])
+def test_members_of_a_union_with_meanings_are_not_one_number(
+    members: tuple[Any, Any], first: Any, second: Any, is_resolved: bool, tmp_path: Path
+) -> None:
+    schema = _record(("x", ["null", *members]))
+    folder = str(_registry(tmp_path, id1=schema))
+    spec = ValueSpec("avro", json.dumps(schema), registry=folder if is_resolved else None, framed=True)
+    values = pa.array([framed(1, each) for each in (b"\x02\x0a", b"\x04\x0a", b"\x00")], pa.binary())
+    plan = spec.plan(None, None)
+    (column,) = (_grown(plan, values) if is_resolved else plan).decoder().decode(values).columns
+    found = [{k: v for k, v in one.items() if v} if isinstance(one, dict) else one for one in column.to_pylist()]
+    assert found == [first, second, None]
+
+
+def test_ints_beside_longs_in_the_schema_that_is_given(tmp_path: Path) -> None:
+    item = _record(("n", {"type": "int"}), ("x", DATE), ("many", {"type": "array", "items": ["int", "long"]}), name="I")
+    written = _record(("one", item), ("two", "I"))
+    both = [MOMENT, DATE]
+    read = _record(("n", "double"), ("x", both), ("many", {"type": "array", "items": both}), name="I")
+    late = {"name": "late", "type": list(reversed(both)), "default": 1}
+    given = json.dumps(_record(("one", read), ("two", "I"), late))
+    spec = ValueSpec("avro", given, registry=str(_registry(tmp_path, id1=written)), framed=True)
+    values = pa.array([framed(1, b"\x06\x02\x04\x00\x02\x02\x02\x00" * 2)], pa.binary())
+    columns = _grown(spec.plan(None, None), values).decoder().decode(values).columns
+    one, two, default = (column.to_pylist()[0] for column in columns)
+    day, moment = dt.date(1970, 1, 2), dt.datetime(1970, 1, 1, 0, 0, 0, 1000, tzinfo=dt.UTC)
+    many = [{"int": day, "long": None}, {"int": None, "long": moment}]
+    assert one == two == {"n": 3.0, "x": {"int": day, "long": None}, "many": many}
+    assert default == {"int": day, "long": None}
+
+
 def test_a_top_level_that_is_no_record_is_one_column() -> None:
     plan = _plan({"type": "array", "items": "long"})
     assert [(field.name, field.type) for field in plan.fields] == [("value", pa.list_(pa.int64()))]

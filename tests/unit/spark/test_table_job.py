@@ -26,7 +26,8 @@ from tailrace.spark.errors import (
 from tailrace.spark.tables.delta.store import DeltaStore
 from tailrace.spark.tables.job import work
 from tailrace.spark.tables.store import Change
-from tailrace.spark.tables.table import TableReport, dry_run, run_table, status
+from tailrace.spark.tables.table import TableReport, dry_run, metrics_text, run_table, status, table_settings
+from tailrace.spark.tables.values.spec import ValueSpec
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +55,52 @@ def test_another_table_than_the_one_that_is_there(more: dict[str, Any], text: st
     with pytest.raises(ForeignTableError, match=text):
         rig.run(**more)
     rig.check()
+
+
+def test_a_table_that_was_made_with_a_schema_needs_one_again(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run(schema="number BIGINT")
+    rig.come(records(10, 1))
+    for act in (rig.run, lambda: status(rig.settings())):
+        with pytest.raises(OptionError, match=r"was made with a schema.* need one again: give --schema"):
+            act()
+    assert rig.run(schema="number BIGINT, text STRING").records == 10, "another one will do"
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_table_that_does_not_say_it_was_made_with_a_schema_takes_both(
+    is_older: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = filled(tmp_path)
+    with monkeypatch.context() as before:
+        if is_older:
+            plain = ValueSpec("json").settings()
+            before.setattr(ValueSpec, "settings", lambda spec: plain)
+        rig.run(schema="number BIGINT" if is_older else None)
+    for schema in (None, "number BIGINT"):
+        rig.come(records(10, 1))
+        assert rig.run(schema=schema).records == 10
+
+
+def test_the_status_of_another_topic_that_is_not_there(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    with pytest.raises(ForeignTableError, match="has the topic 'orders'; asked for is 'other'"):
+        status(table_settings("other", to=str(rig.place), path=str(rig.logs), format=rig.kind, value="json"))
+
+
+def test_the_status_of_a_topic_that_was_deleted(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    shutil.rmtree(rig.logs)
+    (rig.logs / "another-0").mkdir(parents=True)
+    seen = status(rig.settings())
+    assert seen.partitions
+    assert (seen.behind, seen.to_dict()["behind"]) == (None, None)
+    assert {each.behind for each in seen.partitions} == {None}
+    metrics = metrics_text(seen)
+    assert "tailrace_table_offset{" in metrics
+    assert "tailrace_table_behind_records{" not in metrics
 
 
 def test_the_table_of_another_mode(tmp_path: Path) -> None:

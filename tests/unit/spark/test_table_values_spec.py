@@ -46,7 +46,8 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], reason: str) -> None:
 
 def test_settings_are_what_may_not_change() -> None:
     spec = ValueSpec("json", schema="a INT", column="v")
-    assert spec.settings() == {"value": "json", "valueColumn": "v", "framed": "false"}
+    assert spec.settings() == {"value": "json", "valueColumn": "v", "framed": "false", "schema": "declared"}
+    assert "schema" not in ValueSpec("json").settings()
     assert spec.settings() == ValueSpec("json", schema="a INT, b INT", column="v", infer_records=5).settings()
     assert spec.settings() != ValueSpec("json", schema="a INT").settings()
     assert pickle.loads(pickle.dumps(spec)) == spec

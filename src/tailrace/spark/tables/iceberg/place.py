@@ -22,8 +22,9 @@ CATALOG_NAME: Final = "default"
 NAMESPACE: Final = "default"
 
 _PREFIX: Final = "catalog."
-_NOT_IN_URIS: Final = "?#"
-"""Iceberg names files by URIs whose characters nobody escapes."""
+_NOT_IN_URIS: Final = "?#\t\r\n"
+"""Iceberg names files by URIs whose characters nobody escapes; who takes them apart ends the path at some of these, and
+drops the others."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,12 @@ class IcebergPlace:
 
 def iceberg_place(place: str, catalog: Mapping[str, str] | None) -> IcebergPlace:
     folder = local_folder(place)
-    if not folder.name or any(character in str(folder) for character in _NOT_IN_URIS):
-        raise OptionError(f"cannot keep an Iceberg table at {place!r}: it needs a path with a name and without ? and #")
+    # In the place too: of a URI, the folder lacks what was dropped.
+    if not folder.name or any(character in f"{place}{folder}" for character in _NOT_IN_URIS):
+        raise OptionError(
+            f"cannot keep an Iceberg table at {place!r}: it needs a path with a name and without ?, #, tabs and line "
+            "breaks"
+        )
     settings = {name.removeprefix(_PREFIX): str(value) for name, value in (catalog or {}).items()}
     name = settings.pop("name", None)
     identifier = _identifier(settings.pop("identifier", None), folder)

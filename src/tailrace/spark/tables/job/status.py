@@ -25,8 +25,9 @@ class PartitionStatus:
     """Of the log, for readers of committed records; None where the partition is gone."""
 
     @property
-    def behind(self) -> int:
-        return 0 if self.end is None else max(self.end - max(self.offset, self.start or 0), 0)
+    def behind(self) -> int | None:
+        """None where the partition is gone: nobody knows what the table lacks of it."""
+        return None if self.end is None else max(self.end - max(self.offset, self.start or 0), 0)
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class TableStatus:
     """Suffix → the offsets of that table beside it."""
 
     @property
-    def behind(self) -> int:
-        """Offsets, over all partitions."""
-        return sum(each.behind for each in self.partitions)
+    def behind(self) -> int | None:
+        """Offsets, over all partitions that are there; None where the table has some, and all of them are gone."""
+        known = [each.behind for each in self.partitions if each.behind is not None]
+        return sum(known) if known or not self.partitions else None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -121,9 +123,8 @@ def metrics_text(status: TableStatus, report: TableReport | None = None, now_s: 
 
     each = [(f',partition="{one.partition}"', one) for one in status.partitions]
     metric("offset", "gauge", "The first offset that the table does not have.", [(p, one.offset) for p, one in each])
-    metric(
-        "behind_records", "gauge", "Offsets of the topic that the table lacks.", [(p, one.behind) for p, one in each]
-    )
+    behind = [(p, one.behind) for p, one in each if one.behind is not None]
+    metric("behind_records", "gauge", "Offsets of the topic that the table lacks.", behind)
     metric("rows", "gauge", "Rows of the table.", [("", status.rows)])
     metric("files", "gauge", "Files of the table.", [("", status.files)])
     metric("bytes", "gauge", "Bytes of these files.", [("", status.size_bytes)])

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from tailrace.spark.errors import ChangedMeanwhileError, ForeignTableError, OccupiedTargetError, TableError
+from tailrace.spark.errors import ChangedMeanwhileError, ForeignTableError, OccupiedTargetError, OptionError, TableError
 from tailrace.spark.tables.columns import BUCKET, dead_letter_schema
 from tailrace.spark.tables.job.layout import hidden_columns, table_columns
 from tailrace.spark.tables.job.places import HIDDEN_SUFFIX, Stores
@@ -24,6 +24,7 @@ from tailrace.spark.tables.job.topic import Topic
 from tailrace.spark.tables.store import APPEND, DEAD_LETTERS, HIDDEN, ROWS, UPSERT, About, Offsets, Snapshot, Store
 from tailrace.spark.tables.values.layout import value_fields
 from tailrace.spark.tables.values.plan import ValuePlan
+from tailrace.spark.tables.values.spec import SCHEMA
 
 PLANNED_ON: Final = "planned_on"
 """A fact of the hidden rows' commits: the offsets of the table that the batch was planned on."""
@@ -65,8 +66,12 @@ class TableSet:
     # What is there
 
     def find(self) -> Found:
-        """OccupiedTargetError and ForeignTableError where it is something else than these tables."""
+        """OccupiedTargetError and ForeignTableError where it is something else than these tables; OptionError where the
+        schema is missing that they were made with."""
         main = self.stores.main.open()
+        if main is not None:
+            # First: a topic with a wrong name need not be there to be looked at.
+            check_is_of(self.stores.main, main.about, self._settings.topic)
         topic_id = self._topic.look().topic_id
         if main is not None:
             self._check(main.about, topic_id)
@@ -206,7 +211,6 @@ class TableSet:
     def _check(self, about: About, topic_id: str | None) -> None:
         settings = self._settings
         cluster_id = self._topic.cluster_id() if about.cluster_id is not None else None
-        self._check_same("topic", about.topic, settings.topic)
         self._check_same("cluster", about.cluster_id, cluster_id)
         self._check_same("role", about.role, ROWS)
         self._check_same("mode", about.mode, settings.mode)
@@ -214,16 +218,19 @@ class TableSet:
             self._check_same("partitioning", ", ".join(about.partition_by) or "none", ", ".join(settings.partition_by))
         self._check_same("number of buckets", about.buckets, settings.buckets)
         ours = self._row_settings()
-        for name in sorted({*ours, *about.settings}):
+        for name in sorted({*ours, *about.settings} - {SCHEMA}):
             there, wanted = about.settings.get(name) or "none", ours.get(name) or "none"
             self._check_same(f"setting {name}", there, wanted)
+        if SCHEMA in about.settings and SCHEMA not in ours:
+            # The other way round is no harm: values of an inferred table may be declared later.
+            raise OptionError(
+                f"the table at {self.stores.main.name} was made with a schema, and its {settings.values.format} values "
+                "need one again: give --schema, in Python schema=…; without it columns would be inferred"
+            )
         self.check_topic(about, topic_id)
 
     def _check_same(self, what: str, there: object, wanted: object) -> None:
-        """None on either side is not compared."""
-        if there is not None and wanted is not None and there != wanted:
-            name = self.stores.main.name
-            raise ForeignTableError(f"the table at {name} has the {what} {there!r}; asked for is {wanted!r}")
+        _check_same(self.stores.main, what, there, wanted)
 
     def _check_beside(self, store: Store, there: About, role: str, main: About, topic_id: str | None) -> None:
         wanted = {"role": role, "topic": main.topic, "topic_id": topic_id}
@@ -236,6 +243,17 @@ class TableSet:
                     f"the table at {store.name}, beside the one asked for, has the {name.replace('_', ' ')} {has!r}, "
                     f"not {value!r}"
                 )
+
+
+def check_is_of(store: Store, about: About, topic: str) -> None:
+    """ForeignTableError where the table is of a topic with another name."""
+    _check_same(store, "topic", about.topic, topic)
+
+
+def _check_same(store: Store, what: str, there: object, wanted: object) -> None:
+    """None on either side is not compared."""
+    if there is not None and wanted is not None and there != wanted:
+        raise ForeignTableError(f"the table at {store.name} has the {what} {there!r}; asked for is {wanted!r}")
 
 
 def planned_on(main: Snapshot) -> Mapping[str, int | str]:

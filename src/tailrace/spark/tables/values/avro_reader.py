@@ -61,6 +61,8 @@ def _parser(writer: AvroSchema, reader: AvroSchema | None) -> Callable[[bytes], 
         return strict
     resolve = needed("fastavro", PURPOSE).schemaless_reader
     written, wanted, has_tags = _plain(writer), _plain(reader), reader.has_tags
+    if reader.tells_ints_from_longs:
+        _mark_ints(written)
 
     def parse(payload: bytes) -> Any:
         strict(payload)
@@ -115,6 +117,8 @@ def _default(of: Any, default: Any, named: Mapping[str, Any]) -> Any:
         return _default(kind, default, named)
     if kind in ("bytes", "fixed"):
         return default.encode("latin-1") if isinstance(default, str) else default
+    if kind == "int":
+        return WrittenInt(default) if type(default) is int else default
     if kind in ("record", "error"):
         fields = ((one, default.get(one["name"], one.get("default"))) for one in of["fields"])
         return {one["name"]: _default(one["type"], value, named) for one, value in fields}
@@ -136,6 +140,41 @@ def _forget_logical(schema: Any) -> None:
             _forget_logical(schema.get(inner))
         for one in schema.get("fields", ()):
             _forget_logical(one)
+
+
+class WrittenInt(int):
+    """What was written as an int and not as a long, where a union has both: to Python they are the same."""
+
+
+_MARK: Final = "tailrace-written"
+
+
+def _mark_ints(written: dict[str, Any]) -> None:
+    """By a logical type of our own, which the library lets us read."""
+    needed("fastavro.read", PURPOSE).LOGICAL_READERS[f"int-{_MARK}"] = _marked_int
+    for record in _records_in([written, *written["__named_schemas"].values()]):
+        for field in record["fields"]:
+            field["type"] = _with_marks(field["type"])
+
+
+def _with_marks(schema: Any) -> Any:
+    """Records are left as they are."""
+    if isinstance(schema, list):
+        return [_with_marks(one) for one in schema]
+    if schema == "int":
+        return {"type": "int", "logicalType": _MARK}
+    if isinstance(schema, dict) and schema["type"] == "int":
+        return {**schema, "logicalType": _MARK}
+    if isinstance(schema, dict) and "fields" not in schema:
+        inner = {name: _with_marks(schema[name]) for name in ("items", "values", "type") if name in schema}
+        return {**schema, **inner}
+    return schema
+
+
+def _marked_int(value: int, written: Any, wanted: Any) -> int | float:
+    """The library promotes only what has no logical type."""
+    kind = wanted["type"] if isinstance(wanted, dict) else wanted
+    return float(value) if kind in ("float", "double") else WrittenInt(value)
 
 
 def column_of(node: AvroNode, values: list[Any]) -> pa.Array:
@@ -198,15 +237,17 @@ def _union_column(node: AvroNode, values: list[Any]) -> pa.Array:
     return struct_column(values, children, node.type)
 
 
-_KINDS_OF_PYTHON: Final[dict[type, tuple[str, ...]]] = {
-    bool: ("boolean",),
-    int: ("long", "int"),
-    float: ("double", "float"),
-    str: ("string", "enum"),
-    bytes: ("bytes", "fixed"),
-    list: ("array",),
-    dict: ("map", "record"),
+_KINDS_OF_PYTHON: Final[dict[type, tuple[tuple[str, ...], ...]]] = {
+    bool: (("boolean",),),
+    int: (("long",), ("int",)),
+    WrittenInt: (("int",), ("long",)),
+    float: (("double", "float"),),
+    str: (("string", "enum"),),
+    bytes: (("bytes", "fixed"),),
+    list: (("array",),),
+    dict: (("map", "record"),),
 }
+"""Where a union has several, those that come first are meant."""
 
 
 def _member(node: AvroNode, value: Any) -> int:
@@ -219,8 +260,8 @@ def _member(node: AvroNode, value: Any) -> int:
             if one.name == name:
                 return at
         raise BadValueError(f"a union's member {name} that its schema does not have")
-    kinds = _KINDS_OF_PYTHON.get(type(value), ())
-    for at, (_, one) in enumerate(node.fields):
-        if one.kind in kinds and (one.kind != "record" or [name for name, _ in one.fields] == list(value)):
-            return at
+    for kinds in _KINDS_OF_PYTHON.get(type(value), ()):
+        for at, (_, one) in enumerate(node.fields):
+            if one.kind in kinds and (one.kind != "record" or [name for name, _ in one.fields] == list(value)):
+                return at
     raise BadValueError("a union's member that its schema does not have")

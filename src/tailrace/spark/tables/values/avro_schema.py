@@ -7,10 +7,10 @@
     timestamp-millis, -micros → timestamp in µs, UTC; local-timestamp-… → without a zone
 
 A union of null and one type is that type. Other unions become a struct with a field for each member that can be there,
-named as in Avro's JSON encoding but without the namespace (int and long are one member: long; so are float and double);
-one field is set. Logical types that no table holds as such (times of day, nanoseconds, durations) stay what is below
-them. A record without fields becomes a boolean: true where it is there. One that holds itself has no columns: it is
-refused.
+named as in Avro's JSON encoding but without the namespace (int and long are one member: long; so are float and double;
+not where a logical type gives one of them a meaning of its own); one field is set. Logical types that no table holds as
+such (times of day, nanoseconds, durations) stay what is below them. A record without fields becomes a boolean: true
+where it is there. One that holds itself has no columns: it is refused.
 
 A top level that is no record is read as a record with one field, `value`: that has the same bytes.
 """
@@ -96,6 +96,11 @@ class AvroSchema:
     def has_tags(self) -> bool:
         """Whether the reader has to tell which member of a union it read."""
         return _has_tags(self.top)
+
+    @property
+    def tells_ints_from_longs(self) -> bool:
+        """Whether a union has both: logical types of theirs."""
+        return _tells_ints_from_longs(self.top)
 
     def parsed(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """As the library takes it, with the types that have names. Fresh: to be changed by who asks."""
@@ -268,8 +273,10 @@ def _union(members: list[Any], named: dict[str, Any], inside: tuple[str, ...]) -
     nodes = tuple(_node(one, named, inside) for one in members)
     has_null = any(one.kind == "null" for one in nodes)
     rest = [one for one in nodes if one.kind != "null"]
+    # Also logical types that no table holds are meanings: milliseconds are not to be among microseconds.
+    plain = {node.kind for node, one in zip(nodes, members, strict=True) if not _has_meaning(one)}
     for narrow, wide in _WIDER.items():
-        if {narrow, wide} <= {one.kind for one in rest}:
+        if {narrow, wide} <= plain:
             # Read, they are the same: a number.
             rest = [
                 AvroNode(wide, _PRIMITIVES[wide]) if one.kind == wide else one for one in rest if one.kind != narrow
@@ -288,6 +295,10 @@ def _union(members: list[Any], named: dict[str, Any], inside: tuple[str, ...]) -
     )
 
 
+def _has_meaning(schema: Any) -> bool:
+    return isinstance(schema, dict) and ("logicalType" in schema or _has_meaning(schema.get("type")))
+
+
 def _member_names(members: list[AvroNode]) -> list[tuple[str, AvroNode]]:
     short = [(one.name or one.kind).rpartition(".")[2] for one in members]
     spelled = [name.lower() for name in short]
@@ -301,3 +312,10 @@ def _has_tags(node: AvroNode) -> bool:
     if node.kind == "union" and any(one.name for _, one in node.fields):
         return True
     return any(_has_tags(one) for _, one in node.fields) or (node.items is not None and _has_tags(node.items))
+
+
+def _tells_ints_from_longs(node: AvroNode) -> bool:
+    if node.kind == "union" and {"int", "long"} <= {one.kind for _, one in node.fields}:
+        return True
+    below = [one for _, one in node.fields] + ([] if node.items is None else [node.items])
+    return any(map(_tells_ints_from_longs, below))

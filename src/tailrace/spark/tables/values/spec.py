@@ -27,6 +27,10 @@ AVRO: Final = "avro"
 PROTOBUF: Final = "protobuf"
 FORMATS: Final = (BYTES, STRING, JSON, AVRO, PROTOBUF)
 
+SCHEMA: Final = "schema"
+"""The setting of a table of JSON values that was made with a schema. Inferred ones, and older ones, have none."""
+DECLARED: Final = "declared"
+
 INFERRED_RECORDS: Final = 10_000
 MOST_INFERRED_RECORDS: Final = 10_000_000
 
@@ -99,12 +103,15 @@ class ValueSpec:
         return NestedPlan(self._plan_of_fields(inner, sample), self.column)
 
     def settings(self) -> dict[str, str]:
-        """What may not change in the life of a table. A schema may: it evolves."""
-        return {
+        """What may not change in the life of a table. A schema may: it evolves. But where values can be read without
+        one, a table that was made with one says so: without, it would get other columns and other rows."""
+        made = {
             "value": self.format,
             "valueColumn": self.column or "",
             "framed": "true" if self.framed else "false",
         }
+        is_declared = self.format == JSON and not self.framed and self.schema is not None
+        return {**made, SCHEMA: DECLARED} if is_declared else made
 
     def schema_text(self) -> str:
         """The declared schema, from its file where it is a path. OptionError without one."""
