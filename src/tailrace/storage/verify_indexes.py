@@ -235,15 +235,27 @@ class TimeIndexCheck(IndexCheck):
 
 
 class TransactionIndexCheck(IndexCheck):
-    """An aborted transaction: the abort marker of its producer stands at its last offset."""
+    """An aborted transaction: the abort marker of its producer stands at its last offset.
+
+    Its last stable offset is where another one begins that was open still, or the offset behind the marker. Where a
+    follower appended several batches together, that other one may begin behind the marker, but in the same segment.
+    """
 
     ENTRY = TXN_ENTRY
 
+    def __init__(self, file: File, name: str, base_offset: int, report: Report, *, may_be_preallocated: bool) -> None:
+        self._latest: RawEntry | None = None  # with the greatest last stable offset that lies behind its marker
+        self._log_end = base_offset
+        super().__init__(file, name, base_offset, report, may_be_preallocated=may_be_preallocated)
+
     def take(self, walked: WalkedBatch, state: SegmentState) -> None:
         batch = walked.batch
+        self._log_end = batch.last_offset + 1
         while self._next is not None and self._next.fields[3] <= batch.last_offset:
             entry = self._next
-            _, producer_id, _, last_offset, _ = entry.fields
+            _, producer_id, _, last_offset, stable_offset = entry.fields
+            if stable_offset > last_offset + 1 and (self._latest is None or stable_offset > self._latest.fields[4]):
+                self._latest = entry
             if last_offset < batch.last_offset:
                 if not state.saw_damage or last_offset >= state.low_offset:
                     self._problem(entry.position, f"{self._describe(entry)}, where no marker stands")
@@ -258,13 +270,23 @@ class TransactionIndexCheck(IndexCheck):
     def pass_damaged(self, walked: WalkedBatch) -> None:
         pass
 
+    def finish(self, is_whole: bool) -> None:
+        latest = self._latest
+        if latest is not None and is_whole and latest.fields[4] >= self._log_end:
+            self._problem(
+                latest.position,
+                f"entry with the abort at {latest.fields[3]} has the last stable offset {latest.fields[4]}, but the "
+                f"segment ends at {self._log_end}",
+            )
+        super().finish(is_whole)
+
     def _order_problem(self, previous: tuple[int, ...] | None, fields: tuple[int, ...]) -> str | None:
         version, producer_id, first_offset, last_offset, last_stable_offset = fields
         if version:
             return f"entry has the unknown version {version}"
         if producer_id < 0 or not 0 <= first_offset <= last_offset or last_offset < self._base_offset:
             return f"entry of producer {producer_id} from offset {first_offset} to {last_offset} is impossible"
-        if not 0 <= last_stable_offset <= last_offset + 1:
+        if last_stable_offset < 0:
             return f"entry with the abort at {last_offset} has the last stable offset {last_stable_offset}"
         if previous is not None and last_offset <= previous[3]:
             return f"entry with the abort at {last_offset} does not ascend from {previous[3]}"

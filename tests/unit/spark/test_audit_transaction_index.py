@@ -109,9 +109,27 @@ def test_the_last_stable_offset_of_an_abort(tmp_path: Path) -> None:
         for stable in range(10):
             edit(index, 34 * place + 26, stable.to_bytes(8))
             found = audited_indexes(tmp_path / "t-0")
-            is_possible = stable in (0, 2, 4, place + 7)
+            still_open = ((0, 4), (4,), ())[place]  # its own has ended as well
+            is_possible = stable in (*still_open, place + 7)
             assert [finding.position for finding in found] == ([] if is_possible else [34 * place])
         index.write_bytes(content)
+
+
+def test_a_last_stable_offset_behind_the_marker(tmp_path: Path) -> None:
+    """A follower that appends several batches together knows of what begins behind the abort that it indexes."""
+    log = open_sample(tmp_path / "t-0")
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    log.append_as_leader([batch_of([(1, b"k", b"v")] * 2, **fields)], 0)
+    marker = end_txn_marker(ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=3, timestamp=2)
+    log.append_as_leader([marker], 0, Origin.COORDINATOR)
+    log.append_as_leader([batch_of([(1, b"k", b"v")])], 0)
+    log.append_as_leader([batch_of([(1, b"k", b"v")] * 2, **fields | {"producer_id": 2})], 0)
+    log.close()
+    index = transaction_index(tmp_path / "t-0")
+    for stable in range(3, 9):
+        edit(index, 26, stable.to_bytes(8))
+        assert [each.position for each in audited_indexes(tmp_path / "t-0")] == ([] if stable in (3, 4) else [0])
+        assert [each.position for each in errors(tmp_path / "t-0")] == ([] if stable < 6 else [0])
 
 
 def test_the_last_stable_offset_of_an_abort_before_a_cut(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class TransactionLayout(IndexLayout):
 
     def impossible(self, columns: tuple[Numbers, ...], base_offset: int) -> Flags:
         version, producer, first, last, stable = columns
-        of_log = (first < 0) | (first > last) | (last < base_offset) | (stable < 0) | (stable > last + 1)
+        of_log = (first < 0) | (first > last) | (last < base_offset) | (stable < 0)
         found: Flags = (version != 0) | (producer < 0) | of_log
         return found
 

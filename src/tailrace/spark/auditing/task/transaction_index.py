@@ -1,6 +1,7 @@
 """Rule: an entry of a transaction index names an abort: the abort marker of its producer stands at its last offset.
 
-Its last stable offset is where the first transaction began that was open still, or the offset behind the marker.
+Its last stable offset is where the first transaction began that was open still, or the offset behind the marker. Where
+several batches were appended together, as a follower does it, that one may have begun behind the marker.
 
 Aborts that no entry names are for who knows which transactions have records (`producers`), who asks `is_indexed`. Where
 an entry misses the marker of its producer it is the entry that is wrong, and the marker counts as named.
@@ -57,7 +58,9 @@ class TransactionIndexRule(IndexRule):
         self._excused: set[int] = set()  # markers that a wrong entry means
         self._before = -1  # where the last marker stood that an entry named
         self._stable: Numbers = _NO_NUMBERS  # last stable offsets at which a transaction should begin
-        self._begun: set[int] = set()  # those of them at which one does
+        self._begun: dict[int, int] = {}  # those of them at which one does, and where it ended
+        self._is_end_of_file = False
+        self._unended: dict[int, list[int]] = {}  # those that have not ended, by producer
         super().__init__(piece, files, report)
         if self._name is not None and self._cursor is None:
             self._all = None
@@ -105,7 +108,7 @@ class TransactionIndexRule(IndexRule):
         columns = zip(*(placed.entries.columns for placed in found), strict=True)
         self._all = Entries(number, tuple(np.concatenate(column) for column in columns))
         last, stable = self._all.columns[3], self._all.columns[4]
-        is_another = (stable <= last) & (stable >= self._lacks_to) & (last < self._judged_to)
+        is_another = (stable != last + 1) & (stable >= self._lacks_to) & (last < self._judged_to)
         self._stable = np.unique(stable[is_another])
 
     def _newer_version(self) -> int | None:
@@ -172,8 +175,17 @@ class TransactionIndexRule(IndexRule):
 
     def _see_begun(self, block: Block) -> None:
         kind = block.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)
-        begins = block.base_offset[kind == TRANSACTIONAL_BIT]
-        self._begun.update(self._stable[np.isin(self._stable, begins)].tolist())
+        rows = np.flatnonzero((kind == TRANSACTIONAL_BIT) & np.isin(block.base_offset, self._stable))
+        if not len(rows) and not self._unended:
+            return
+        steps = [(row, True) for row in rows.tolist()] + [(marker.row, False) for marker in block.markers]
+        for row, begins in sorted(steps):
+            offset, producer_id = int(block.base_offset[row]), int(block.producer_id[row])
+            if begins:
+                self._begun[offset] = ANY_KEY
+                self._unended.setdefault(producer_id, []).append(offset)
+            else:
+                self._begun.update(dict.fromkeys(self._unended.pop(producer_id, ()), offset))
 
     # The end
 
@@ -182,8 +194,8 @@ class TransactionIndexRule(IndexRule):
         self._stable = _NO_NUMBERS
 
     def _judge_rest(self, *, is_end_of_file: bool) -> None:
-        del is_end_of_file
         assert self._cursor is not None
+        self._is_end_of_file = is_end_of_file
         while self._is_at_work and len(entries := self._cursor.below(ANY_KEY)):
             offsets = entries.columns[self.LAYOUT.key]
             for place in np.flatnonzero((offsets < self._judged_to) & ~self._cut_off(offsets)).tolist():
@@ -202,15 +214,20 @@ class TransactionIndexRule(IndexRule):
                 self._say(ABORT_WITHOUT_MARKER, at, words, self._in_segment(lost.marker_offset))
 
     def _judge_stable(self) -> None:
-        """Of the offsets that the piece has seen: where none begins, none was open."""
+        """Of the offsets that the piece has seen: where none begins, none was open; nor where one has ended."""
         if self._all is None or self._first_offset is None or self._next_offset is None:
             return
         last, stable = self._all.columns[3], self._all.columns[4]
-        is_seen = (stable >= self._first_offset) & (stable <= last) & (last < self._next_offset)
+        behind = ANY_KEY if self._is_end_of_file else self._next_offset
+        is_seen = (stable >= self._first_offset) & (np.maximum(stable, last) < behind)
         for place in np.flatnonzero(is_seen & np.isin(stable, self._stable)).tolist():
-            if int(stable[place]) not in self._begun:
-                words = "but no transaction begins at that last stable offset"
-                self._wrong(self._all, place, words)
+            ended = self._begun.get(int(stable[place]))
+            if int(stable[place]) >= self._next_offset:
+                self._wrong(self._all, place, f"but the segment ends at {self._next_offset}")
+            elif ended is None:
+                self._wrong(self._all, place, "but no transaction begins at that last stable offset")
+            elif ended <= int(last[place]):
+                self._wrong(self._all, place, f"but the transaction there has ended at {ended}")
 
     def _offset_in(self, fields: tuple[int, ...]) -> int:
         return fields[self.LAYOUT.key]
