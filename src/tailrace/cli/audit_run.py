@@ -17,6 +17,7 @@ from tailrace.cli.spark_work import check_installed, check_writable, started, to
 from tailrace.cli.step_bar import StepBar
 from tailrace.cli.throughput import Throughput
 from tailrace.model.errors import TailraceError
+from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE
 
 if TYPE_CHECKING:
     from tailrace.spark.auditing.audit_report import AuditReport
@@ -65,6 +66,19 @@ def check_usage(args: argparse.Namespace) -> None:
         raise CommandError(f"there is no rule {unknown[0]!r}", "`tailrace pipeline audit --list-rules` has them all")
     if args.report is not None:
         check_writable(args.report)
+        check_outside(args.report, args.paths)
+
+
+def check_outside(report: str, paths: list[str]) -> None:
+    """What is audited is only read. The folder of a partition may be one of a log directory, which then is as well."""
+    at = os.path.realpath(report)
+    for path in map(os.path.realpath, paths):
+        above = os.path.dirname(path)
+        log_dir = above if os.path.exists(os.path.join(above, META_PROPERTIES_FILE)) else path
+        if at.startswith(os.path.join(log_dir, "")):
+            raise CommandError(
+                f"report {report} is in {log_dir}, which is audited and only read", "write it to another folder"
+            )
 
 
 def unknown_rules(names: tuple[str, ...]) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tailrace.cli.lines import Item, print_items, text_or_base64
-from tailrace.cli.output import CommandError, prepare_stdout
+from tailrace.cli.output import CommandError, prepare_stdout, printable
 from tailrace.cli.sizes import counted
 from tailrace.cli.spark_work import brokers_of, check_installed, check_path, started, told_errors
 from tailrace.cli.step_bar import StepBar
@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     with told_errors(args.topic, is_path=args.path is not None):
         matches = searched(args)
     if args.json or not sys.stdout.isatty():
-        print_items([*map(record_item, matches), summary_item(args.topic, matches)], as_json=args.json)
+        items = map(record_item if args.json else plain_item, matches)
+        print_items([*items, summary_item(args.topic, matches)], as_json=args.json)
         return 0
     from tailrace.cli.find_text import show_matches
 
@@ -86,6 +87,14 @@ def record_item(found: Found) -> Item:
         **text_or_base64("value", found.value),
         "headers": [{"name": name, **text_or_base64("value", value)} for name, value in found.headers],
     }
+
+
+def plain_item(found: Found) -> Item:
+    """Headers as `name=value`: as the objects that they are in JSON nobody reads them in a line."""
+    from tailrace.cli.consume_text import shown
+
+    pairs = [f"{printable(name)}={'null' if value is None else shown(value)}" for name, value in found.headers]
+    return {**record_item(found), "headers": pairs or None}
 
 
 def summary_item(topic: str, matches: Matches) -> Item:

@@ -58,7 +58,8 @@ def report_with(*findings: Finding) -> AuditReport:
 @pytest.fixture
 def run(tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Exit code, output and errors of the command, where the audit finds `finds`; `terminal` is how wide it is."""
-    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "orders-0").mkdir(parents=True)
+    (tmp_path / "data" / "meta.properties").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(spark_session, "session", lambda *given, **more: ("session", given))
 
@@ -196,6 +197,8 @@ def test_a_page(run: Run, tmp_path: Path) -> None:
         (["data", "--rules", "crc,crcs"], "there is no rule 'crcs'"),
         (["data", "--report", "no/such/folder.html"], "cannot write a report to no/such/folder.html"),
         (["data", "--report", "data"], "it is a folder"),
+        (["data", "--report", "data/audit.html"], "which is audited and only read"),
+        (["data/orders-0", "--report", "data/audit.html"], "which is audited and only read"),
     ],
 )
 def test_wrong_usage_is_told_before_spark_is_started(run: Run, arguments: list[str], said: str) -> None:

@@ -104,6 +104,7 @@ def test_programs_get_a_line_for_each_record(run: Run) -> None:
     assert summary == {"type": "summary", "topic": "orders", "found": 3, "shown": 3, "offsets": 500, "seconds": 1.5}
     _, out, _ = run("--key", "k9")
     assert out.startswith("record partition=0 offset=9 timestamp_ms=1700000000000 state=committed deleted=no key=k9")
+    assert [line.partition(" headers=")[2] for line in out.splitlines()] == ["source=web,none=null", "", "", ""]
 
 
 def test_people_get_lines(run: Run) -> None:
