@@ -263,7 +263,7 @@ class LogDirectory(DataDirectory):
         folder.mkdir()
         for file, content in log.files.items():
             (folder / file).write_bytes(content)
-        topic_id = TopicId(md5(name.encode(), usedforsecurity=False).digest())
+        topic_id = TopicId(md5(name.rpartition("-")[0].encode(), usedforsecurity=False).digest())
         (folder / names.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {topic_id}")
         self.ends[name] = log.end
         if log.cleaned_to is not None:

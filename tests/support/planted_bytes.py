@@ -299,6 +299,13 @@ def zeros_behind_closed_segment(case: Case) -> Expected:
     return case.expects(TRAILING_BYTES, case.log(1), case.batch(2, 0).base_offset)
 
 
+@fault()
+def zeros_behind_the_last_segment(case: Case) -> Expected:
+    """Room for more, which goes when a broker is shut down cleanly."""
+    _append(case, 3, bytes(4096))
+    return case.expects(TRAILING_BYTES, case.log(3), 87)
+
+
 def _cut(case: Case, segment: int, size: int) -> None:
     """Off its end, when negative; indexes have no entry beyond it."""
     case.log(segment).write_bytes(case.log(segment).read_bytes()[:size])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from audited_logs import table
 from planted_faults import Case, Expected, fault
 
 from tailrace.record.batch import set_base_offset, set_leader_epoch
@@ -12,6 +13,7 @@ from tailrace.spark.auditing.rules import (
     OFFSET_ORDER,
     OFFSET_RANGE,
 )
+from tailrace.storage.manager.clean_shutdown import CLEAN_SHUTDOWN_FILE
 from tailrace.storage.names import LEADER_EPOCH_CHECKPOINT
 
 # Offsets
@@ -49,6 +51,14 @@ def doubled_last_batch(case: Case) -> Expected:
     parts = case.partition.parts(2)
     case.partition.write(2, [*parts, parts[7]])
     return case.expects(OFFSET_ORDER, case.log(2), 64)
+
+
+@fault(table)
+def base_offset_above_the_high_watermark(case: Case) -> Expected:
+    """A bit of a compacted log that was not closed: offsets that are not there anyway, and nothing above is judged."""
+    (case.directory / CLEAN_SHUTDOWN_FILE).unlink()
+    case.flip(0, 0, byte=7, bit=6)
+    return case.expects(OFFSET_RANGE, case.log(0), 0)
 
 
 @fault()
@@ -147,6 +157,20 @@ def flipped_leader_epoch(case: Case) -> Expected:
     return case.expects(EPOCH_CHECKPOINT, case.log(1), 33)
 
 
+@fault()
+def batch_without_leader_epoch(case: Case) -> Expected:
+    _set_epoch(case, 1, 2, -1)
+    return case.expects(EPOCH_ORDER, case.log(1), 33)
+
+
+@fault()
+def segment_without_leader_epoch(case: Case) -> Expected:
+    """That another one has is known where the two meet."""
+    for place in range(8):
+        _set_epoch(case, 1, place, -1)
+    return case.expects(EPOCH_ORDER, case.log(1), 28)
+
+
 def _set_epoch(case: Case, segment: int, place: int, epoch: int) -> None:
     """The leader epoch is outside the CRC."""
     path = case.log(segment)
@@ -174,6 +198,27 @@ def epoch_that_begins_elsewhere(case: Case) -> Expected:
     file = case.partition.folder / LEADER_EPOCH_CHECKPOINT
     file.write_text("0\n3\n0 0\n1 28\n3 61\n")
     return case.expects(EPOCH_CHECKPOINT, file, 57)
+
+
+@fault()
+def lost_epochs(case: Case) -> Expected:
+    file = case.partition.folder / LEADER_EPOCH_CHECKPOINT
+    file.unlink()
+    return case.expects(EPOCH_CHECKPOINT, file)
+
+
+@fault()
+def no_epochs(case: Case) -> Expected:
+    file = case.partition.folder / LEADER_EPOCH_CHECKPOINT
+    file.write_text("0\n0\n")
+    return case.expects(EPOCH_CHECKPOINT, file)
+
+
+@fault()
+def lost_first_epoch(case: Case) -> Expected:
+    file = case.partition.folder / LEADER_EPOCH_CHECKPOINT
+    file.write_text("0\n1\n3 57\n")
+    return case.expects(EPOCH_CHECKPOINT, file, 0)
 
 
 @fault()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shutil import rmtree
+
 from audited_logs import START_MS, Partition, busy, table
 from planted_faults import Case, Expected, fault
 from verified import edit_header
@@ -25,6 +27,7 @@ from tailrace.storage.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_POINTS = "cleaner-offset-checkpoint"
 
 
 @fault()
@@ -52,6 +55,25 @@ def fewer_recovery_points_than_stated(case: Case) -> Expected:
 def negative_log_start(case: Case) -> Expected:
     case.directory.checkpoint(LOG_STARTS, {case.name: -5})
     return case.expects(CHECKPOINT, case.directory / LOG_STARTS)
+
+
+@fault()
+def recovery_point_behind_the_end(case: Case) -> Expected:
+    case.directory.checkpoint(RECOVERY_POINTS, {case.name: 500})
+    return case.expects(CHECKPOINT, case.directory / RECOVERY_POINTS, 500)
+
+
+@fault(table)
+def cleaner_point_behind_the_end(case: Case) -> Expected:
+    case.directory.checkpoint(CLEANER_POINTS, {case.name: 500})
+    return case.expects(CHECKPOINT, case.directory / CLEANER_POINTS, 500)
+
+
+@fault()
+def partition_that_is_gone(case: Case) -> Expected:
+    case.directory.put("vanished-0", busy())
+    rmtree(case.directory / "vanished-0")
+    return case.expects(CHECKPOINT, case.directory / RECOVERY_POINTS, 87)
 
 
 # Replicas: the second one is damaged
@@ -109,6 +131,15 @@ def replica_of_another_leader(case: Case) -> Expected:
 def replica_of_another_topic(case: Case) -> Expected:
     _, replica = case.replica()
     file = replica.folder / PARTITION_METADATA
+    file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
+    return case.expects(METADATA, file)
+
+
+@fault()
+def partition_of_another_topic(case: Case) -> Expected:
+    """In the same log directory."""
+    other = case.directory.put(f"{case.name[:-1]}1", busy())
+    file = other.folder / PARTITION_METADATA
     file.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
     return case.expects(METADATA, file)
 

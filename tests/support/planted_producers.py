@@ -5,11 +5,12 @@ from __future__ import annotations
 from audited_logs import FIRST_TX, IDEMPOTENT, SECOND_TX, START_MS
 from planted_faults import Case, Expected, fault
 
-from tailrace.record.batch import set_leader_epoch
+from tailrace.record.batch import CONTROL_BIT, set_leader_epoch
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker
 from tailrace.spark.auditing.rules import (
     ABORT_WITHOUT_MARKER,
+    BAD_HEADER,
     COORDINATOR_EPOCH,
     HANGING_TRANSACTION,
     MARKER_WITHOUT_TRANSACTION,
@@ -59,6 +60,20 @@ def _marker(offset: int, producer: int, kind: int, *, epoch: int = 0, coordinato
 
 
 # Sequences and epochs
+
+
+@fault()
+def data_without_sequence(case: Case) -> Expected:
+    case.header(0, 3, base_sequence=-1)
+    case.forget_snapshots()
+    return case.at(BAD_HEADER, 0, 3)
+
+
+@fault()
+def marker_that_is_not_transactional(case: Case) -> Expected:
+    case.header(1, 4, attributes=CONTROL_BIT)
+    case.forget_snapshots()
+    return case.at(BAD_HEADER, 1, 4)
 
 
 @fault()

@@ -25,11 +25,11 @@ def judged(
     checkpoint: Sequence[tuple[int, int]] = (),
     *,
     batches_per_block: int = 4,
-    judged_to: int | None = None,
+    **given: int,
 ) -> tuple[list[Finding], EpochRule]:
     """Batches of one record each from offset 0 on, with these leader epochs."""
     entries = tuple(EpochEntry(*entry) for entry in checkpoint)
-    piece = AuditPiece(TopicPartition("t", 0), "/logs/t-0", 0, None, epochs=entries, judged_to=judged_to)
+    piece = AuditPiece(TopicPartition("t", 0), "/logs/t-0", 0, None, epochs=entries, **given)  # type: ignore[arg-type]
     found: list[Finding] = []
     rule = EpochRule(piece, found.append)
     rows = rows_at(0, 0, [100] * len(epochs), records=1)
@@ -113,6 +113,54 @@ def test_what_may_still_change_is_not_judged() -> None:
 def test_a_log_without_epochs() -> None:
     found, rule = judged([-1] * 9, [(5, 20)])
     assert (found, rule.first_epoch, rule.last_epoch) == ([], -1, -1)
+
+
+@pytest.mark.parametrize("batches_per_block", [1, 3, 50])
+@pytest.mark.parametrize("checkpoint", [[], GOOD_CHECKPOINT])
+@pytest.mark.parametrize("place", range(3, 12))
+def test_a_batch_that_lost_its_epoch(place: int, checkpoint: list[tuple[int, int]], batches_per_block: int) -> None:
+    changed = [*GOOD]
+    changed[place] = -1
+    found, rule = judged(changed, checkpoint, batches_per_block=batches_per_block)
+    assert (single(found).offset, found[0].rule, found[0].file) == (place, EPOCH_ORDER, LOG)
+    assert "has no leader epoch, but one before it has" in found[0].words
+    assert rule.last_epoch == 4
+
+
+def test_messages_of_old_formats_have_no_epochs() -> None:
+    piece = AuditPiece(TopicPartition("t", 0), "/logs/t-0", 0, None)
+    found: list[Finding] = []
+    rule = EpochRule(piece, found.append)
+    rows = rows_at(0, 0, [100] * 6, records=1)
+    rule.block(block_of([*rows[:3], *(row | {"magic": 1, "leader_epoch": -1} for row in rows[3:])]))
+    rule.end(600, is_whole=True, is_end_of_file=True)
+    assert (found, rule.without_epoch) == ([], None)
+
+
+def test_an_epoch_among_batches_without_any() -> None:
+    found, rule = judged([-1, -1, 77, -1, -1, -1])
+    assert (single(found).offset, found[0].rule) == (2, EPOCH_ORDER)
+    assert (rule.first_epoch, rule.without_epoch) == (-1, (0, 0))
+
+
+@pytest.mark.parametrize("batches_per_block", [1, 3, 50])
+@pytest.mark.parametrize(("epochs_from", "offset"), [(0, 2), (2, 2), (3, 3), (4, 4)])
+def test_a_checkpoint_that_lost_its_first_entry(epochs_from: int, offset: int, batches_per_block: int) -> None:
+    found, rule = judged(GOOD, GOOD_CHECKPOINT[1:], batches_per_block=batches_per_block, epochs_from=epochs_from)
+    assert (single(found).file, found[0].rule, found[0].offset) == (CHECKPOINT, EPOCH_CHECKPOINT, offset)
+    assert "begins with epoch 3 at offset 5, but" in found[0].words
+    assert (rule.first_epoch, rule.last_epoch) == (0, 4)
+
+
+def test_below_the_log_start_a_checkpoint_has_nothing_to_say() -> None:
+    assert judged(GOOD, GOOD_CHECKPOINT[1:], epochs_from=5)[0] == []
+    assert judged(GOOD, [(0, 3), *GOOD_CHECKPOINT[1:]], epochs_from=3)[0] == []
+    piece = AuditPiece(TopicPartition("t", 0), "/logs/t-0", 0, None, epochs=(EpochEntry(0, 4),), epochs_from=4)
+    found: list[Finding] = []
+    rule = EpochRule(piece, found.append)
+    rule.block(block_of(rows_at(0, 0, [100] * 3)))  # the log begins within the second
+    rule.end(300, is_whole=True, is_end_of_file=True)
+    assert found == []
 
 
 def audited(folder: Path) -> list[Finding]:

@@ -174,6 +174,22 @@ def test_an_empty_checkpoint_is_only_right_without_epochs(sample: Path) -> None:
     assert single(check_ends(listed(sample), facts, None, 0)).rule == EPOCH_CHECKPOINT
 
 
+@pytest.mark.parametrize("text", [None, "0\n0\n"])
+def test_a_closed_log_with_epochs_has_a_checkpoint_of_them(sample: Path, text: str | None) -> None:
+    checkpoint = sample / names.LEADER_EPOCH_CHECKPOINT
+    checkpoint.unlink()
+    if text is not None:
+        checkpoint.write_text(text)
+    closed = replace(listed(sample), is_closed=True)
+    facts, found = check_folder(FILES, closed)
+    assert found == []
+    assert check_ends(closed, facts, 32, -1) == []
+    found = check_ends(closed, facts, None, 0)
+    assert (single(found).rule, found[0].file) == (EPOCH_CHECKPOINT, str(checkpoint))
+    in_use = listed(sample)
+    assert check_ends(in_use, check_folder(FILES, in_use)[0], 32, 0) == []
+
+
 def test_what_lies_behind_the_end(sample: Path) -> None:
     folder = replace(listed(sample), noted=Noted(log_start=40))
     facts = FolderFacts(epochs=(EpochEntry(0, 0), EpochEntry(1, 33)), snapshots=(15, 32, 33))

@@ -16,6 +16,7 @@ from tailrace.model.ids import TopicPartition
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.pieces import AuditPiece
 from tailrace.spark.auditing.rules import (
+    ERROR,
     GONE,
     INDEX_MISSING,
     OFFSET_INDEX,
@@ -24,6 +25,7 @@ from tailrace.spark.auditing.rules import (
     UNREADABLE,
 )
 from tailrace.spark.auditing.task.indexes import OffsetIndexRule, TimeIndexRule, TransactionIndexRule
+from tailrace.spark.auditing.task.piece_audit import audit_piece
 from tailrace.storage import names
 
 KINDS = (OffsetIndexRule, TimeIndexRule, TransactionIndexRule)
@@ -111,6 +113,20 @@ def test_the_last_segments_indexes_may_be_longer_than_filled(sample: Path) -> No
         assert audited_indexes(sample) == errors(sample) == []
         index.write_bytes(bytes(5 * size))
         assert audited_indexes(sample) == errors(sample) == []
+
+
+def test_the_room_of_an_index_in_use_is_not_read(sample: Path) -> None:
+    room = bytes(12 * 800_000)
+    for suffix in (".index", ".timeindex"):
+        index = logs(sample)[-1].with_suffix(suffix)
+        content = index.read_bytes()
+        index.write_bytes(content + room)
+    piece = segments_of(sample)[-1]
+    result = audit_piece(piece)
+    assert [found for found in result.findings if found.severity == ERROR] == []
+    assert result.read_bytes < 1 << 20
+    index.write_bytes(content + bytes(12 * 5000) + b"\1" * 12 + room)
+    assert [found.rule for found in audit_piece(piece).findings if found.severity == ERROR] == [TIME_INDEX]
 
 
 @pytest.mark.parametrize("size", [12, 120])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -204,6 +205,20 @@ class TestFingerprint:
         assert prints(replace(folder, is_being_cleaned=True))[0] != before[0]
         monkeypatch.setattr(memory_module, "rules_version", lambda: "other")
         assert prints(folder)[0] != before[0]
+
+    def test_the_rules_are_those_that_read_batches_as_well(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        package = Path(memory_module.tailrace.__file__).parent
+        for name in ("record", "spark/auditing"):
+            shutil.copytree(package / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        before = memory_module.rules_version()
+        monkeypatch.setattr(memory_module.tailrace, "__file__", str(tmp_path / "__init__.py"))
+        rules_version = memory_module.rules_version.__wrapped__
+        assert rules_version() == before
+        with (tmp_path / "record" / "kernels" / "batch_run.py").open("a") as source:
+            source.write("# other\n")
+        assert rules_version() != before
 
     def test_the_same_when_only_later_segments_are_concerned(self, folder: Folder) -> None:
         epochs = (EpochEntry(1, 0), EpochEntry(2, 50))

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audited_pieces import START_MS, audited, batch, batches, faults, told
+from audited_pieces import START_MS, audited, batch, batches, faults, patched, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.model.ids import TopicPartition
 from tailrace.record.builder import BatchBuilder
-from tailrace.record.control import COMMIT, end_txn_marker
+from tailrace.record.control import ABORT, COMMIT, end_txn_marker
 from tailrace.record.legacy import compressed_wrapper, plain_message
 from tailrace.spark.auditing.pieces import AuditPiece
 from tailrace.spark.auditing.rules import (
@@ -329,6 +329,13 @@ def test_transactions_are_silent(folder: Path) -> None:
     result = audited(folder, b"".join(parts))
     assert not faults(result)
     assert result.figures.control_batches == 2
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_a_marker_is_transactional(folder: Path, kind: int) -> None:
+    data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = patched(_marker(2, kind), 21, b"\0\x20")
+    assert told(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
 
 
 def test_control_batches_of_a_quorum_are_silent(folder: Path) -> None:

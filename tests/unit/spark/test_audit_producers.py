@@ -24,6 +24,7 @@ from tailrace.spark.auditing.job import stitching_producers
 from tailrace.spark.auditing.job.plain import from_plain, to_plain
 from tailrace.spark.auditing.pieces import AuditPiece
 from tailrace.spark.auditing.rules import (
+    BAD_HEADER,
     COORDINATOR_EPOCH,
     HANGING_TRANSACTION,
     MARKER_WITHOUT_TRANSACTION,
@@ -458,6 +459,16 @@ def test_an_abort_that_the_index_lets_begin_elsewhere() -> None:
     leader.marker(1, 0, commit=False)
     assert told(leader, began={8: 4}) == []
     assert told(leader, began={8: 6}) == [(8, TRANSACTION_INDEX)]
+
+
+def test_data_without_sequence() -> None:
+    """Which a leader refuses a client, and coordinators write into one topic only."""
+    leader = Leader()
+    for sequence in (0, 3, -1, 9):
+        leader.data(1, 0, sequence, 3)
+    leader.data(1, 0, 13, 3)
+    assert told(leader) == [(6, BAD_HEADER), (12, SEQUENCE_GAP)]
+    assert told(leader, topic=CONSUMER_OFFSETS) == []
 
 
 def test_coordinators_write_no_sequences() -> None:

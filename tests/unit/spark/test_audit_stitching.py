@@ -181,3 +181,13 @@ def test_a_time_index_that_is_below_what_stands_before() -> None:
     )
     assert told(*pieces) == [(TIME_INDEX, 0, 12, 24)]
     assert found(*pieces)[0].file.endswith("/00000000000000000000.timeindex")
+
+
+def test_a_piece_that_begins_without_epochs() -> None:
+    before = piece(0, None, 0, 10, first_epoch=1, last_epoch=1)
+    behind = piece(0, None, 10, 20, start=1000, without_epoch=(10, 1000))
+    assert told(before, behind) == [(EPOCH_ORDER, 0, 10, 1000)]
+    assert not is_smooth(before, behind)
+    first = piece(0, None, 0, 10, without_epoch=(0, 0))
+    assert is_smooth(first, behind)
+    assert told(first, behind) == []

@@ -30,6 +30,7 @@ from tailrace.spark.auditing.job.listing import find_places
 from tailrace.spark.auditing.job.looking import Looker
 from tailrace.spark.auditing.job.memory import AuditMemory, StateFolderError
 from tailrace.spark.auditing.job.places import Folder, Places
+from tailrace.spark.auditing.job.topic_ids import check_topic_ids
 from tailrace.spark.auditing.progress import CONFIRM, LIST, READ, REPLICAS, SUPERSEDED, AuditProgress, AuditTold
 from tailrace.spark.auditing.rules import (
     KEYLESS_RECORD,
@@ -160,7 +161,7 @@ class AuditRun:
         self._looker = Looker(spark, files, memory=memory, max_transaction_ms=max_transaction_ms, told=told)
         self._folders: dict[str, Folder] = {folder.path: folder for folder in places.folders}
         """As they were listed last."""
-        self._findings: list[Finding] = list(places.findings)
+        self._findings: list[Finding] = [*places.findings, *check_topic_ids(places.folders)]
 
     def read(self) -> None:
         """Every segment, and again where something seems to be wrong."""

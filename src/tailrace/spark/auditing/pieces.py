@@ -46,6 +46,9 @@ class AuditPiece:
     """The folder shows a compaction that is under way: gaps anywhere below the last segment may be its work."""
     epochs: tuple[EpochEntry, ...] = ()
     """Those of leader-epoch-checkpoint that ascend."""
+    epochs_from: int | None = None
+    """The log start: from here on the checkpoint must have an entry for each batch with an epoch. None where it has one
+    for all of the segment, and where the log is not closed: its start may have been moved since it was noted."""
     indexes: frozenset[str] = frozenset()
     """Names of the index files of this segment that were listed."""
     snapshot_offsets: tuple[int, ...] = ()
@@ -77,6 +80,8 @@ class Seam:
     first_epoch: int = -1
     """Leader epoch of the first batch that has one."""
     last_epoch: int = -1
+    without_epoch: tuple[int, int] | None = None
+    """(offset, position) of the first batch of format v2, if it has no leader epoch."""
     largest_timestamp: int = -1
     first_time_entry: tuple[int, int, int] | None = None
     """(timestamp, offset, position in the index) of the first entry of the time index that is about this piece."""

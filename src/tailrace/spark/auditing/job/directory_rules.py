@@ -1,15 +1,21 @@
-"""Rules: the small files of a log directory can be read, and nothing else lies in it.
+"""Rules: the small files of a log directory can be read, nothing else lies in it, and no partition is gone from it.
 
 A checkpoint that cannot be read is one that the audit has to do without: nobody then knows what is committed, or where
 compaction has been. Folders that are deleted, stray or being built by a move are worth a note; they are not audited.
+
+A clean shutdown notes a recovery point for every log of the directory and for no other: what is named there was there.
+Lines of partitions that were deleted may stay in other checkpoints.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from tailrace.env import Files
 from tailrace.model.errors import CorruptCheckpointError, InvalidDataError
+from tailrace.model.ids import TopicPartition
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.job.few_findings import FewFindings
 from tailrace.spark.auditing.job.places import LogDirectory
@@ -18,6 +24,8 @@ from tailrace.spark.auditing.rules import CHECKPOINT, LEFTOVER, STRAY_FILE, UNKN
 from tailrace.storage import names
 from tailrace.storage.checkpoint import OffsetCheckpoint
 from tailrace.storage.manager import directory_names
+from tailrace.storage.manager.clean_shutdown import CLEAN_SHUTDOWN_FILE
+from tailrace.storage.manager.directory_checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_FILE
 from tailrace.storage.manager.directory_files import CHECKPOINT_FILES, is_known
 from tailrace.storage.manager.directory_names import Role
 from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE, MetaProperties
@@ -27,6 +35,8 @@ _ROLES: Final = {
     Role.STRAY: "is of a partition that the cluster did not place here; it is not audited",
     Role.FUTURE: "is being built by a move between disks; it is not audited",
 }
+
+_NAMING_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, REPLICATION_FILE)
 
 
 def check_directory(files: Files, directory: LogDirectory) -> list[Finding]:
@@ -44,6 +54,8 @@ def check_directory(files: Files, directory: LogDirectory) -> list[Finding]:
             findings.add(names.join(directory.path, name), STRAY_FILE, "is none of a log directory's files")
     for name in sorted(directory.directories):
         _check_name(names.join(directory.path, name), name, findings)
+    if CLEAN_SHUTDOWN_FILE in directory.names:
+        _check_lost(files, directory, findings)
     return findings.all()
 
 
@@ -55,6 +67,44 @@ def _check_offsets(files: Files, path: str, findings: FewFindings) -> None:
         findings.add(path, UNKNOWN_FORMAT if is_newer else CHECKPOINT, without_path(path, error))
     except OSError as error:
         _failed(path, error, findings)
+
+
+def _check_lost(files: Files, directory: LogDirectory, findings: FewFindings) -> None:
+    """Partitions that checkpoints name, and of which there is no folder of any kind."""
+    path = directory.path
+    named = {name: _offsets(files, names.join(path, name)) for name in _NAMING_FILES}
+    try:
+        entries = files.list(path)
+    except OSError:
+        return
+    if all(entry.name != CLEAN_SHUTDOWN_FILE for entry in entries):
+        return  # a broker was started meanwhile
+    known = _partitions([*directory.directories, *(entry.name for entry in entries if entry.is_dir)])
+    for name, offsets in named.items():
+        for partition, offset in sorted(offsets.items()):
+            if partition in known or not offset:
+                continue
+            known.add(partition)
+            lost = f"{partition} at offset {offset}, but there is no folder of it"
+            if name == RECOVERY_POINT_FILE:
+                findings.add(names.join(path, name), CHECKPOINT, f"has {lost}", offset)
+            else:
+                words = f"has {lost}; the line goes when the file is written anew"
+                findings.add(names.join(path, name), LEFTOVER, words, offset)
+
+
+def _offsets(files: Files, path: str) -> Mapping[TopicPartition, int]:
+    with suppress(CorruptCheckpointError, OSError):  # which is told by others
+        return OffsetCheckpoint(files, path).read()
+    return {}
+
+
+def _partitions(folders: Iterable[str]) -> set[TopicPartition]:
+    found = set()
+    for name in folders:
+        with suppress(InvalidDataError):
+            found.add(directory_names.parse(name).partition)
+    return found
 
 
 def _check_properties(files: Files, path: str, findings: FewFindings) -> None:

@@ -40,7 +40,7 @@ from tailrace.spark.auditing.rules import (
 from tailrace.storage import names
 from tailrace.storage.checkpoint import CheckpointFile
 from tailrace.storage.epoch_cache import EpochEntry, parse_entry
-from tailrace.storage.manager.directory_checkpoints import LOG_START_FILE
+from tailrace.storage.manager.directory_checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from tailrace.storage.manager.directory_names import METADATA_TOPIC
 from tailrace.storage.partition_metadata import PartitionMetadata
 
@@ -66,7 +66,7 @@ class FolderFacts:
     """Those of leader-epoch-checkpoint, for `AuditPiece.epochs`; none where they do not ascend: no batch can then be
     held against them, and that they do not is told."""
     epochs_are_empty: bool = False
-    """The checkpoint is there and has no bytes, as Kafka makes it at first."""
+    """The checkpoint is there and has no bytes, as Kafka makes it at first; of a closed log: or no entries."""
     snapshots: tuple[int, ...] = ()
     """Offsets of the producer snapshots that can be read."""
 
@@ -82,14 +82,17 @@ def check_folder(files: Files, folder: Folder) -> tuple[FolderFacts, list[Findin
 
 
 def check_ends(folder: Folder, facts: FolderFacts, end_offset: int | None, first_epoch: int) -> list[Finding]:
-    """What can be said once the log was read: no epoch, snapshot or log start may lie behind its end.
+    """What can be said once the log was read: no epoch, snapshot or point of a checkpoint may lie behind its end.
 
+    Recovery and cleaner points may in a log that was not closed: what they count may have been lost with its broker.
     `end_offset`: behind the last batch; None where damage hides it. `first_epoch`: of the first batch that has one.
     """
     findings = FewFindings(str(folder.partition))
     epochs = names.join(folder.path, names.LEADER_EPOCH_CHECKPOINT)
-    if facts.epochs_are_empty and first_epoch >= 0:
-        findings.add(epochs, EPOCH_CHECKPOINT, "is empty, but the batches of the log have leader epochs")
+    is_lost = folder.is_closed and names.LEADER_EPOCH_CHECKPOINT not in folder.names  # else it may come yet
+    if first_epoch >= 0 and (is_lost or facts.epochs_are_empty):
+        what = "is missing" if is_lost else "is empty"
+        findings.add(epochs, EPOCH_CHECKPOINT, f"{what}, but the batches of the log have leader epochs")
     is_cut = end_offset is not None and folder.judged_to is not None and end_offset < folder.judged_to
     if end_offset is None or is_cut:  # that the log ends too early is told of the log
         return findings.all()
@@ -106,6 +109,14 @@ def check_ends(folder: Folder, facts: FolderFacts, end_offset: int | None, first
     if log_start is not None and log_start > end_offset:
         words = f"says that {folder.partition} begins at {log_start}, behind the end of its log at {end_offset}"
         findings.add(names.join(folder.log_dir, LOG_START_FILE), CHECKPOINT, words, log_start)
+    points = (
+        (RECOVERY_POINT_FILE, "is durable", folder.noted.recovery_point),
+        (CLEANER_FILE, "is clean", folder.noted.cleaned_to),
+    )
+    for file, what, point in points if folder.is_closed else ():
+        if point is not None and point > end_offset:
+            words = f"says that {folder.partition} {what} up to {point}, behind the end of its log at {end_offset}"
+            findings.add(names.join(folder.log_dir, file), CHECKPOINT, words, point)
     return findings.all()
 
 
@@ -135,7 +146,7 @@ class _FolderCheck:
             self._failed(name, error)
 
     def epochs(self) -> tuple[tuple[EpochEntry, ...], bool]:
-        """Those that ascend, and whether the file is there and has no bytes."""
+        """Those that ascend, and whether the file is there and empty."""
         name = names.LEADER_EPOCH_CHECKPOINT
         if name not in self._folder.names:
             return (), False
@@ -150,7 +161,7 @@ class _FolderCheck:
         except OSError as error:
             self._failed(name, error)
             return (), False
-        return self._ascending(name, entries), is_empty
+        return self._ascending(name, entries), is_empty or (not entries and self._folder.is_closed)
 
     def snapshot(self, offset: int) -> bool:
         """Whether it can be read."""

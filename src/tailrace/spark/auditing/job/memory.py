@@ -43,6 +43,7 @@ LOCK: Final = ".lock"
 _MOST_LINE_BYTES: Final = 64 << 20
 _MOST_RESULT_BYTES: Final = 256 << 20
 _LEAST_WASTE_BYTES: Final = 16 << 20
+_SOURCES: Final = ("record", "spark/auditing")
 
 
 class StateFolderError(OptionError):
@@ -243,6 +244,7 @@ def fingerprint(whole: AuditPiece, segment: ListedSegment) -> str:
         whole.is_being_cleaned,
         whole.snapshot_offsets,
         _epochs_about(whole.epochs, segment.base_offset, behind),
+        whole.epochs_from if behind is None or whole.epochs_from is None else min(whole.epochs_from, behind),
     )
     return hashlib.sha256(json.dumps(to_plain(parts)).encode()).hexdigest()
 
@@ -265,9 +267,10 @@ def _epochs_about(epochs: tuple[EpochEntry, ...], base_offset: int, behind: int 
 
 @cache
 def rules_version() -> str:
-    """A digest of the source of the audit: other rules find other things."""
+    """A digest of the source of the audit, and of what reads batches for it: other rules find other things."""
     digest = hashlib.sha256(tailrace.__version__.encode())
-    folder = Path(__file__).parents[1]
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    root = Path(tailrace.__file__).parent
+    for folder in _SOURCES:
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

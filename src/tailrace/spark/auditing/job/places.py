@@ -111,8 +111,11 @@ class Folder:
 
     @property
     def cleaned_to(self) -> int:
-        """The cleaner's point: below it compaction has been. 0 where it never was."""
-        return self.noted.cleaned_to or 0
+        """The cleaner's point: below it compaction has been. 0 where it never was, and where it cannot be where the
+        point says: a log that was closed ends at its recovery point."""
+        point, end = self.noted.cleaned_to or 0, self.noted.recovery_point
+        is_behind = self.is_closed and end is not None and point > max(end, self.log_start)
+        return 0 if is_behind else point
 
     def is_same_as(self, other: Folder) -> bool:
         """Whether nobody changed anything that findings are made of."""

@@ -26,7 +26,7 @@ def is_smooth(before: PieceResult, behind: PieceResult) -> bool:
         return False
     if first.first_offset is None or last.next_offset is None:
         return first.ends_unjudged and last.next_offset is not None
-    falls = 0 <= first.first_epoch < last.last_epoch
+    falls = 0 <= first.first_epoch < last.last_epoch or (first.without_epoch is not None and last.last_epoch >= 0)
     entry = first.first_time_entry
     is_late = entry is not None and entry[0] < last.largest_timestamp
     lacks_to = judged_of(behind.piece).lacks_to
@@ -136,6 +136,10 @@ class Edges:
 
     def _check_epoch(self, result: PieceResult) -> None:
         seam = result.seam
+        if seam.without_epoch is not None and self._last_epoch >= 0:
+            offset, position = seam.without_epoch
+            words = f"batch has no leader epoch, but one before it has {self._last_epoch}"
+            self._say(result.piece, EPOCH_ORDER, offset, words, position)
         if 0 <= seam.first_epoch < self._last_epoch and seam.first_offset is not None:
             words = f"batch has leader epoch {seam.first_epoch}, but one before it has {self._last_epoch}"
             self._say(result.piece, EPOCH_ORDER, seam.first_offset, words, seam.start_position)

@@ -12,6 +12,8 @@ A marker is one record without compression:
     71  version                  int16
     73  coordinator epoch        int32
     77  header count             1 byte   0
+
+Its batch is transactional; those of a quorum's own records are not.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tailrace.model.errors import TailraceError
-from tailrace.record.batch import CODEC_MASK
+from tailrace.record.batch import CODEC_MASK, TRANSACTIONAL_BIT
 from tailrace.record.control import ABORT, COMMIT, KRAFT_VOTERS, read_control
 from tailrace.record.reader import records_of
 from tailrace.record.shallow import next_batch
-from tailrace.spark.auditing.rules import BAD_CONTROL, UNKNOWN_FORMAT
+from tailrace.spark.auditing.rules import BAD_CONTROL, BAD_HEADER, UNKNOWN_FORMAT
 from tailrace.spark.auditing.task.block import Block, Marker, Numbers
 from tailrace.spark.auditing.task.faults import Fault
 
@@ -86,7 +88,7 @@ def _usual(block: Block, rows: Numbers, found: npt.NDArray[np.void]) -> npt.NDAr
         & (found["headers"] == 0)
     )
     is_single = (block.record_count[rows] == 1) & (block.base_offset[rows] == block.last_offset[rows])
-    is_plain = block.attributes[rows] & CODEC_MASK == 0
+    is_plain = block.attributes[rows] & (CODEC_MASK | TRANSACTIONAL_BIT) == TRANSACTIONAL_BIT
     usual: npt.NDArray[np.bool_] = is_shaped & is_single & is_plain & _has_its_time(block, rows)
     return usual
 
@@ -118,5 +120,7 @@ def _read(view: memoryview, start: int, block: Block, row: int) -> Fault | None:
     except TailraceError as error:
         return Fault(row, BAD_CONTROL, f"a control batch cannot be read: {error}", next_offset)
     if marker is not None:
+        if not int(block.attributes[row]) & TRANSACTIONAL_BIT:
+            return Fault(row, BAD_HEADER, "ends a transaction and is not transactional", next_offset)
         block.markers.append(marker)
     return None

@@ -111,7 +111,10 @@ class DamageJudge:
         """Nothing is a batch from here to the end of the file."""
         piece, left = self._piece, self.limit - position
         if piece.next_base is None and is_zero_from(self._file, position):
-            return Damage(position, self.limit, None, "", None, True)
+            if not piece.is_closed:
+                return Damage(position, self.limit, None, "", None, True)
+            words = f"{left} zeros to the end of the file, which was closed: room for more is taken away then"
+            return Damage(position, self.limit, TRAILING_BYTES, words, None, True)
         if header is not None and self._has_crc(position, self.limit, header):
             words = f"states a length of {header.length} bytes, but the batch has {left - LOG_OVERHEAD}"
             return Damage(position, self.limit, BAD_FRAME, words, header.next_offset, True)

@@ -30,6 +30,7 @@ _Work = Callable[[], None]
 
 MOST_FAULTS: Final = 1000
 """A file with so many is not looked at any further."""
+LOOKED_BEHIND_BYTES: Final = 1 << 16
 ANY_KEY: Final = 2**63 - 1
 """Above all offsets and positions."""
 
@@ -166,11 +167,20 @@ class IndexRule(ABC):
         room = index.size - end
         if room < size:
             return
-        if not is_zero_from(index.file, end):
+        if not self._is_room(index, end):
             if not any(index.file.read_at(size, end)):  # else it was added just now
                 self._fault(end, None, "has an entry of zeros before other bytes")
         elif not self.MAY_BE_PREALLOCATED or self._piece.next_base is not None:
             self._fault(end, None, f"has {room} zero bytes behind its entries: it was never cut to them")
+
+    def _is_room(self, index: IndexFile, end: int) -> bool:
+        """Whether zeros follow. A broker makes indexes as long as they may become, and cuts them when it closes them:
+        of megabytes of zeros behind the few entries of one that is being filled, it is the first that tell."""
+        is_being_filled = self.MAY_BE_PREALLOCATED and self._piece.next_base is None and not self._piece.is_closed
+        if not is_being_filled:
+            return is_zero_from(index.file, end)
+        looked_at = index.file.read_at(min(index.size - end, LOOKED_BEHIND_BYTES), end)
+        return looked_at.count(0) == len(looked_at)
 
     def _close(self) -> None:
         if self._file is not None:

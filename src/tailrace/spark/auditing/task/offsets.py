@@ -5,6 +5,7 @@ Where they do not, the batches around it tell what happened, so that one fault i
     a batch that its neighbours would fit around if it began where it should  →  its base offset is wrong
     a batch that begins below what the log has come to                        →  doubled, or at the wrong place
     a batch that begins above it, and nothing later fills what is missing     →  a gap
+    one at or above the high watermark, before batches that lie below it      →  its base offset is wrong
 
 Compaction takes records and whole batches: below `cleaned_to` gaps are no fault, nor anywhere while it is at work. In a
 topic that is compacted they are none above it either: a replica that copied a log from another one got it without what
@@ -35,6 +36,9 @@ Say = Callable[[str, int, int, str], None]
 """Rule, position, offset, words."""
 Neighbour = Callable[[int], int | None]
 """The base offset of the batch at a position of the file; None without one."""
+LastJudged = Callable[[int, int], int]
+"""The position of the last intact batch at or behind a position that lies below the high watermark, and not below an
+offset; −1 without one."""
 
 
 class Break(NamedTuple):
@@ -74,9 +78,12 @@ class _Gap(NamedTuple):
 class Offsets:
     """The chain of offsets of one piece, from one block to the next."""
 
-    def __init__(self, piece: AuditPiece, say: Say, neighbour: Neighbour) -> None:
+    def __init__(self, piece: AuditPiece, say: Say, neighbour: Neighbour, last_judged: LastJudged) -> None:
         self._say = say
         self._neighbour = neighbour
+        self._last_judged = last_judged
+        self._judged_at: int | None = None
+        """What `last_judged` said: it reads the rest of the file, and so is asked once."""
         self._low = piece.base_offset
         self._behind = piece.base_offset + MAX_RELATIVE_OFFSET + 1
         if piece.next_base is not None:
@@ -107,14 +114,25 @@ class Offsets:
 
     def judged(self, block: Block) -> int:
         """How many batches of the block, from the first on, lie below the high watermark."""
+        expected, came_to, before = self.next, self.come_to, -1
         for row in np.flatnonzero(block.base_offset >= self._judged_to).tolist():
-            expected = int(block.last_offset[row - 1]) + 1 if row else self.next
-            base = int(block.base_offset[row])
-            if expected is None or base == expected:
+            if row - 1 > before:  # the batch before it lies below
+                expected = int(block.last_offset[row - 1]) + 1
+                came_to = max(came_to, expected)
+            before = row
+            if came_to >= self._judged_to:
+                return int(row)
+            position, base = int(block.position[row]), int(block.base_offset[row])
+            if self._judged_at is None:
+                self._judged_at = self._last_judged(position + int(block.size[row]), came_to)
+            if position < self._judged_at:
+                expected = None
+                continue
+            if expected is None:
                 return int(row)
             if self._after(block, row) != expected + int(block.last_offset[row]) - base + 1:
-                if expected < self._judged_to and base > max(expected, self._lacks_to):
-                    self._gaps.append(_Gap(expected, self._judged_to, int(block.position[row])))
+                if base > max(expected, self._lacks_to):
+                    self._gaps.append(_Gap(expected, self._judged_to, position))
                 return int(row)
         return len(block)
 
@@ -127,6 +145,8 @@ class Offsets:
         is_odd = (base != came_to) & ((base < came_to) | (base > self._lacks_to))
         is_odd |= (base < max(self._low, self._floor)) | (last >= self._behind)
         is_odd |= self._lacks_records(block)
+        if self._judged_at is not None:
+            is_odd |= self._is_ahead(block, self._judged_at)
         if self._noted_from < int(last[-1]):
             self._note_taken(block, came_to)
         if is_odd[0] or self._disordered_to is not None or is_odd.any():
@@ -151,6 +171,8 @@ class Offsets:
         whole = np.maximum(block.base_offset - came_to, 0)
         within = np.where(block.magic == MAGIC_V2, block.last_offset - block.base_offset + 1 - block.record_count, 0)
         taken = np.where(block.base_offset > self._noted_from, whole + np.maximum(within, 0), 0)
+        if self._judged_at is not None:
+            taken[self._is_ahead(block, self._judged_at)] = 0
         if not taken.any():
             return
         self._taken_offsets += int(taken.sum())
@@ -166,10 +188,17 @@ class Offsets:
         )
         return is_lacking
 
+    def _is_ahead(self, block: Block, judged_at: int) -> npt.NDArray[np.bool_]:
+        """Batches that claim to be above the high watermark, and stand before one that is below."""
+        is_ahead: npt.NDArray[np.bool_] = (block.position < judged_at) & (block.base_offset >= self._judged_to)
+        return is_ahead
+
     def _look(self, block: Block, row: int) -> Break | None:
         base, last = int(block.base_offset[row]), int(block.last_offset[row])
         came_to = self.next
         is_inside = self._low <= base and last < self._behind
+        if self._judged_at is not None and int(block.position[row]) < self._judged_at and base >= self._judged_to:
+            return self._misfit(block, row, base, last, is_inside, is_ahead=True)
         if is_inside and came_to is None and base >= self._floor:
             after = self._after(block, row)
             if after is None or after >= base:
@@ -194,11 +223,19 @@ class Offsets:
         self._say(OFFSET_GAP, position, base, f"of offsets {base} to {last} only {count} records are there")
         return None
 
-    def _misfit(self, block: Block, row: int, base: int, last: int, is_inside: bool) -> Break:
+    def _misfit(
+        self, block: Block, row: int, base: int, last: int, is_inside: bool, *, is_ahead: bool = False
+    ) -> Break:
         position, came_to = int(block.position[row]), self.come_to
         after = self._after(block, row)
         belongs_to = came_to + last - base
         is_misplaced = self.next is not None and base != came_to and after == belongs_to + 1
+        if is_ahead and not is_misplaced:
+            words = f"batch of offsets {base} to {last}, but batches behind it lie below the high watermark"
+            self._say(OFFSET_ORDER if is_inside else OFFSET_RANGE, position, came_to, words)
+            self.damaged(None)
+            self._floor = belongs_to + 1  # at least so many offsets are its own, wherever they begin
+            return Break(row, True, came_to)
         if is_misplaced or (is_inside and self.next is None and base >= self._floor):
             should = f"where {came_to} to {belongs_to} belong" if is_misplaced else f"before a batch of offset {after}"
             rule = OFFSET_ORDER if is_inside else OFFSET_RANGE

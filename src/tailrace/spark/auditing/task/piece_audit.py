@@ -30,6 +30,7 @@ from tailrace.spark.auditing.task.damage import DamageJudge
 from tailrace.spark.auditing.task.faults import Fault
 from tailrace.spark.auditing.task.findings import Findings
 from tailrace.spark.auditing.task.huge_batch import HugeBatch
+from tailrace.spark.auditing.task.looking_ahead import last_judged
 from tailrace.spark.auditing.task.offsets import Offsets, stretches
 from tailrace.spark.auditing.task.old_messages import OldMessages
 from tailrace.spark.auditing.task.piece_rules import PieceRules
@@ -75,13 +76,16 @@ class PieceAudit:
         self._rules = PieceRules(piece, files, self._findings)
         self._counting = Counting(self._end - piece.start, is_first=piece.is_first)
         self._checks = BatchChecks(self._counting)
-        self._offsets = Offsets(piece, self._say, self._base_offset_at)
+        self._offsets = Offsets(piece, self._say, self._base_offset_at, self._last_judged)
         self._window = Window(file, piece.start, size)
         self._waiting: list[tuple[Block, Numbers]] = []
         self._waiting_batches = 0
         behind = piece.base_offset + MAX_RELATIVE_OFFSET + 1
         behind = behind if piece.next_base is None else min(behind, piece.next_base)
         self._judge = DamageJudge(piece, file, size, piece.base_offset, behind)
+        is_below = piece.next_base is not None and piece.judged_to is not None and piece.next_base <= piece.judged_to
+        self._judged_to = None if piece.is_closed or is_below else piece.judged_to
+        """From here on nothing is judged; None: all is, as in a segment that another one below it follows."""
         self._rows = zeroed_memory(8 * BATCH_ROW * _MOST_BATCHES).cast("q")
         self._starts = np.frombuffer(self._rows, np.int64)[BATCH_START::BATCH_ROW]
         self._at_once = _MOST_BATCHES
@@ -143,8 +147,8 @@ class PieceAudit:
 
     def _judged(self, block: Block) -> int:
         """How many batches of the block are to be judged; with one that is not, the piece is over."""
-        judged_to = self._piece.judged_to
-        if self._piece.is_closed or judged_to is None or int(block.base_offset.max()) < judged_to:
+        judged_to = self._judged_to
+        if judged_to is None or int(block.base_offset.max()) < judged_to:
             return len(block)
         self._take_waiting()
         judged = self._offsets.judged(block)
@@ -242,8 +246,8 @@ class PieceAudit:
         return True
 
     def _take_damage(self) -> None:
-        window, piece = self._window, self._piece
-        if not piece.is_closed and piece.judged_to is not None and self._offsets.come_to >= piece.judged_to:
+        window = self._window
+        if self._judged_to is not None and self._offsets.come_to >= self._judged_to:
             self._is_over = self._is_unjudged = True
             return
         self._damages += 1
@@ -269,6 +273,10 @@ class PieceAudit:
 
     def _say(self, rule: str, position: int, offset: int, words: str) -> None:
         self._findings(Finding(self._path, str(self._piece.partition), offset, rule, words, position))
+
+    def _last_judged(self, position: int, low: int) -> int:
+        judged_to = self._judged_to
+        return -1 if judged_to is None else last_judged(self._file, self._judge.search, position, low, judged_to)
 
     def _base_offset_at(self, position: int) -> int | None:
         """Of the batch there; behind the last one of a segment, of the next segment."""

@@ -65,6 +65,7 @@ class PieceRules:
             ends_unjudged=is_unjudged,
             first_epoch=self._epochs.first_epoch,
             last_epoch=self._epochs.last_epoch,
+            without_epoch=self._epochs.without_epoch,
             largest_timestamp=self._largest_timestamp,
             first_time_entry=self._times.first_entry,
             last_time_entry=self._times.last_entry,

@@ -4,6 +4,7 @@ They are those by which a leader accepts batches of clients and markers of coord
 
     epoch          never falls
     sequence       goes on behind the last one; 0 behind 2147483647, and as the first of a new epoch
+    data           has a sequence, but for what coordinators write
     transaction    ends with a marker before its producer goes on in a higher epoch or without transactions
     marker         a commit has records before it, or is the same commit once more, which a coordinator repeats that
                    does not know it to be written; an abort needs none: the partition may have got no record
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 from tailrace.spark.auditing.pieces import AuditPiece
 from tailrace.spark.auditing.rules import (
+    BAD_HEADER,
     COORDINATOR_EPOCH,
     MARKER_WITHOUT_TRANSACTION,
     PRODUCER_EPOCH,
@@ -252,6 +254,7 @@ def faults(state: ProducerState, step: ProducerStep, judged: Judged) -> Iterator
 def _sequence_faults(state: ProducerState, step: ProducerStep, judged: Judged) -> Iterator[Fault]:
     first = step.first_sequence
     if first < 0:
+        yield Fault(BAD_HEADER, "a batch of its data has no sequence, which no leader takes from a client")
         return
     if state.epoch != step.epoch:
         if _known(state.epoch) >= 0 and first and _has_all_behind(state.offset, step, judged):

@@ -29,7 +29,7 @@ class Search:
 
     def __init__(self, file: File, limit: int, low: int, behind: int) -> None:
         self._file = file
-        self._limit = limit
+        self.limit = limit
         self._low = low
         self._behind = behind
         self._budget = _LEAST_BUDGET_BYTES + 2 * limit
@@ -38,8 +38,8 @@ class Search:
 
     def next_batch(self, position: int) -> int | None:
         """The first position at or behind `position` at which an intact batch begins."""
-        while position < self._limit:
-            chunk = memoryview(self._file.read_at(min(_CHUNK_BYTES, self._limit - position), position))
+        while position < self.limit:
+            chunk = memoryview(self._file.read_at(min(_CHUNK_BYTES, self.limit - position), position))
             if len(chunk) <= MAGIC_AT:
                 return None
             for at in self._places(chunk):
@@ -72,7 +72,7 @@ class Search:
         head = self._file.read_at(HEADER_BYTES, position)
         self._budget -= HEADER_BYTES
         try:
-            batch = next_batch(head, 0, self._limit - position) if len(head) == HEADER_BYTES else None
+            batch = next_batch(head, 0, self.limit - position) if len(head) == HEADER_BYTES else None
         except CorruptMessageError:
             return False
         if batch is None or not self._low <= batch.last_offset < self._behind or batch.size > MOST_HELD_BYTES:

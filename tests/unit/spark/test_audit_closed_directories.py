@@ -1,0 +1,118 @@
+"""Directories that were shut down cleanly: their checkpoints are of logs that lie there, files end where logs do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from audited_logs import LogDirectory, busy, table
+from audited_pieces import audited, batch, told
+from local_spark import LocalSpark
+
+from tailrace.spark.auditing.audit import AuditRun
+from tailrace.spark.auditing.finding import Finding
+from tailrace.spark.auditing.job.listing import find_places
+from tailrace.spark.auditing.rules import CHECKPOINT, COMPACTED_GAP, LEFTOVER, RULES, TRAILING_BYTES
+from tailrace.spark.source.files.read_only import ReadOnlyFiles
+
+MARKER = ".kafka_cleanshutdown"
+RECOVERY, CLEANER = "recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"
+HIGH_WATERMARKS, LOG_STARTS = "replication-offset-checkpoint", "log-start-offset-checkpoint"
+ENDS = {"busy-0": 87, "table-0": 72}
+
+
+def findings(directory: LogDirectory) -> list[Finding]:
+    files = ReadOnlyFiles()
+    run = AuditRun(LocalSpark(), files, find_places(files, [str(directory)]), pause=lambda _: None)  # type: ignore[arg-type]
+    run.read()
+    return list(run.report([str(directory)], frozenset(RULES), notes=True).findings)
+
+
+def places(directory: LogDirectory) -> list[tuple[str, str, int | None]]:
+    return [(each.rule, Path(each.file).name, each.offset) for each in findings(directory)]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> LogDirectory:
+    directory = LogDirectory(tmp_path / "data")
+    directory.put("busy-0", busy())
+    directory.put("table-0", table())
+    assert directory.ends == ENDS
+    return directory
+
+
+class TestPointsBehindTheEnd:
+    @pytest.mark.parametrize(
+        ("file", "words"),
+        [
+            (RECOVERY, "says that busy-0 is durable up to 500, behind the end of its log at 87"),
+            (CLEANER, "says that busy-0 is clean up to 500, behind the end of its log at 87"),
+        ],
+    )
+    def test_are_told(self, directory: LogDirectory, file: str, words: str) -> None:
+        directory.checkpoint(file, {**(ENDS if file == RECOVERY else directory.cleaned_ends), "busy-0": 500})
+        (finding,) = findings(directory)
+        assert (finding.rule, finding.file, finding.partition) == (CHECKPOINT, str(directory / file), "busy-0")
+        assert (finding.offset, finding.words) == (500, words)
+        (directory / MARKER).unlink()  # a log may have lost its end with its broker
+        assert findings(directory) == []
+
+    def test_the_end_itself_is_none(self, directory: LogDirectory) -> None:
+        """As a cleaner's point is where a log was cut."""
+        directory.checkpoint(CLEANER, ENDS)
+        assert findings(directory) == []
+
+    def test_do_not_hide_what_is_missing(self, directory: LogDirectory) -> None:
+        directory.checkpoint(CLEANER, {**directory.cleaned_ends, "busy-0": 500})
+        partition = directory / "busy-0"
+        log = partition / f"{28:020d}.log"
+        content = log.read_bytes()
+        log.write_bytes(content[:390] + content[666:])
+        for index in partition.glob(f"{28:020d}.*index"):
+            index.write_bytes(b"")
+        assert (COMPACTED_GAP, log.name, 33) in places(directory)
+        assert (CHECKPOINT, CLEANER, 500) in places(directory)
+
+
+class TestPartitionsWithoutAFolder:
+    def test_one_that_has_a_recovery_point_is_lost(self, directory: LogDirectory) -> None:
+        for file in (RECOVERY, HIGH_WATERMARKS, LOG_STARTS):
+            directory.checkpoint(file, {**ENDS, "vanished-0": 55} if file != LOG_STARTS else {"vanished-0": 5})
+        (finding,) = findings(directory)
+        assert (finding.rule, finding.file) == (CHECKPOINT, str(directory / RECOVERY))
+        assert finding.words == "has vanished-0 at offset 55, but there is no folder of it"
+        (directory / MARKER).unlink()  # it may have been deleted a moment ago
+        assert findings(directory) == []
+
+    @pytest.mark.parametrize("file", [HIGH_WATERMARKS, LOG_STARTS])
+    def test_others_may_have_been_deleted(self, directory: LogDirectory, file: str) -> None:
+        directory.checkpoint(file, {**(ENDS if file == HIGH_WATERMARKS else {}), "vanished-0": 55})
+        assert places(directory) == [(LEFTOVER, file, 55)]
+
+    @pytest.mark.parametrize("ending", ["delete", "stray", "future"])
+    def test_a_folder_of_another_kind_is_one(self, directory: LogDirectory, ending: str) -> None:
+        directory.checkpoint(RECOVERY, {**ENDS, "vanished-0": 55})
+        (directory / f"vanished-0.{'0' * 32}-{ending}").mkdir()
+        assert [rule for rule, _, _ in places(directory)] == [LEFTOVER]
+
+    def test_empty_ones_lost_nothing(self, directory: LogDirectory) -> None:
+        directory.checkpoint(RECOVERY, {**ENDS, "vanished-0": 0})
+        assert findings(directory) == []
+
+    def test_nor_one_whose_broker_was_started_meanwhile(self, directory: LogDirectory) -> None:
+        directory.checkpoint(RECOVERY, {**ENDS, "new-0": 55})
+        files = ReadOnlyFiles()
+        places = find_places(files, [str(directory)])
+        (directory / MARKER).unlink()
+        run = AuditRun(LocalSpark(), files, places, pause=lambda _: None)  # type: ignore[arg-type]
+        run.read()
+        assert run.report([str(directory)], frozenset(RULES), notes=True).findings == ()
+
+
+@pytest.mark.parametrize("size", [1, 11, 61, 5000])
+def test_zeros_behind_the_last_batch(tmp_path: Path, size: int) -> None:
+    whole = bytes(batch(0, 3))
+    data = whole + bytes(size)
+    assert told(audited(tmp_path / "t-0", data)) == []
+    assert told(audited(tmp_path / "t-0", data, is_closed=True)) == [(TRAILING_BYTES, len(whole), 3)]
+    assert told(audited(tmp_path / "t-0", bytes(size), is_closed=True)) == [(TRAILING_BYTES, 0, 0)]
