@@ -305,6 +305,7 @@ class ShareRecords:
         for run in transition.runs:
             run.next = None
         self.expire(rules, now_ms)
+        self.advance()  # with a lock that ended, a record may have been given up
 
     def expire(self, rules: Rules, now_ms: int) -> tuple[StateBatch, ...]:
         """End the locks whose time is over; what is to be written of it."""

@@ -209,6 +209,13 @@ def test_what_could_not_be_written_is_held_as_before_unless_the_lock_has_ended()
     assert records.next_offset() == 0
 
 
+def test_a_record_that_is_given_up_when_nothing_can_be_written_is_left_behind() -> None:
+    records, rules = ShareRecords(0), Rules(max_locks=2000, delivery_limit=1)
+    taken(records, (0, 0), rules=rules)
+    records.roll_back(records.acknowledge("m", [Acknowledgement(0, 0, [ACCEPT])], rules, 0), rules, now_ms=30)
+    assert (records.start, records.runs) == (1, [])
+
+
 @pytest.mark.parametrize(
     ("first", "last", "member", "error"),
     [
