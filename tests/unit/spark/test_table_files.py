@@ -140,19 +140,23 @@ def test_files_and_their_folders_are_synced(by_city: FileTarget, monkeypatch: py
     assert synced == [f"{root}/_staging/name-00000.parquet", root, f"{root}/city=a"]
 
 
+def assert_told_as_full(target: FileTarget) -> None:
+    def write() -> None:
+        with FileWriter(target, "name") as writer:
+            writer.write(batch((1, "a")))
+            writer.close()
+
+    with pytest.raises(TableError, match=r"cannot be written: No space left on device"):
+        write()
+
+
 def test_a_full_disk_is_told(flat: FileTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, "no")
 
     monkeypatch.setattr(os, "fsync", full)
 
-    def write() -> None:
-        with FileWriter(flat, "name") as writer:
-            writer.write(batch((1, "a")))
-            writer.close()
-
-    with pytest.raises(TableError, match=r"cannot be written: No space left on device"):
-        write()
+    assert_told_as_full(flat)
     assert files_in(Path(flat.root)) == []
 
 
@@ -176,13 +180,7 @@ def test_a_disk_that_is_full_before_a_file_is_whole_is_told(
 ) -> None:
     monkeypatch.setattr(pa, "OSFile", lambda path, mode: pa.PythonFile(FullAfter(room), mode))
 
-    def write() -> None:
-        with FileWriter(flat, "name") as writer:
-            writer.write(batch((1, "a")))
-            writer.close()
-
-    with pytest.raises(TableError, match=r"cannot be written: No space left on device"):
-        write()
+    assert_told_as_full(flat)
 
 
 def test_field_ids_are_in_the_files_nested_ones_too(tmp_path: Path) -> None:

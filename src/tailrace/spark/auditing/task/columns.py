@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -46,32 +46,21 @@ def block_of_run(buffer: memoryview, rows: memoryview, count: int, file_position
     columns = np.empty((len(HEADER_COLUMNS), count), np.int64)
     kernels.columns_run(buffer, rows, count, columns.reshape(-1))
     column = dict(zip(HEADER_COLUMNS, columns, strict=True))
-    return Block(
-        position=column["start"] + file_position,
-        magic=np.full(count, MAGIC_V2, np.int64),
-        size=column["size"],
-        crc=column["crc"],
-        base_offset=column["base_offset"],
-        last_offset=column["last_offset"],
-        leader_epoch=column["leader_epoch"],
-        attributes=column["attributes"],
-        base_timestamp=column["base_timestamp"],
-        max_timestamp=column["max_timestamp"],
-        producer_id=column["producer_id"],
-        producer_epoch=column["producer_epoch"],
-        base_sequence=column["base_sequence"],
-        record_count=column["record_count"],
-    )
+    return _block(column["start"] + file_position, np.full(count, MAGIC_V2, np.int64), column)
 
 
 def block_of_batches(batches: Sequence[ShallowBatch], file_position: int) -> Block:
     """Of any magic; their positions count from `file_position`."""
     rows = np.array(batches, np.int64).reshape(len(batches), len(ShallowBatch._fields))
     column = {name: np.ascontiguousarray(rows[:, place]) for place, name in enumerate(ShallowBatch._fields)}
+    return _block(column["position"] + file_position, column["magic"], column)
+
+
+def _block(position: Numbers, magic: Numbers, column: Mapping[str, Numbers]) -> Block:
     return Block(
-        position=column["position"] + file_position,
+        position=position,
+        magic=magic,
         size=column["size"],
-        magic=column["magic"],
         base_offset=column["base_offset"],
         last_offset=column["last_offset"],
         leader_epoch=column["leader_epoch"],

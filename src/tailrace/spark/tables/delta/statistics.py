@@ -35,7 +35,7 @@ _MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 Bounds = tuple[Any, Any]
 
 
-class _Unbounded(Exception):  # noqa: N818
+class _UnboundedError(Exception):
     """There is a value that no bound can be told for."""
 
 
@@ -43,7 +43,7 @@ def statistics_of(rows: int, footer: pq.FileMetaData | None, *, has_nan: bool = 
     """As JSON, in the form of Delta's `stats`. `has_nan`: whether any number of the file may be NaN."""
     told: dict[str, Any] = {"numRecords": rows}
     if footer is not None and not has_nan:
-        with suppress(_Unbounded):
+        with suppress(_UnboundedError):
             told |= _of_columns(footer)
     return json.dumps(told, separators=(",", ":"), allow_nan=False)
 
@@ -96,19 +96,19 @@ def _of_column(footer: pq.FileMetaData, number: int, kind: pa.DataType) -> tuple
         column = footer.row_group(group).column(number)
         statistics = column.statistics
         if statistics is None or not statistics.has_null_count:
-            raise _Unbounded
+            raise _UnboundedError
         nulls += statistics.null_count
         if statistics.null_count == column.num_values or _has_no_order(kind):
             continue
         if not statistics.has_min_max:
-            raise _Unbounded
+            raise _UnboundedError
         found.append((_value(statistics.min_raw, kind), _value(statistics.max_raw, kind)))
     if not found:
         return nulls, None
     try:
         return nulls, _told(min(low for low, _ in found), max(high for _, high in found), kind)
     except OverflowError:  # years beyond 9999
-        raise _Unbounded from None
+        raise _UnboundedError from None
 
 
 def _has_no_order(kind: pa.DataType) -> bool:
@@ -124,7 +124,7 @@ def _value(raw: Any, kind: pa.DataType) -> Any:
     try:
         return raw.decode() if isinstance(raw, bytes) else raw
     except UnicodeDecodeError:
-        raise _Unbounded from None
+        raise _UnboundedError from None
 
 
 def _told(low: Any, high: Any, kind: pa.DataType) -> Bounds:
@@ -142,7 +142,7 @@ def _told(low: Any, high: Any, kind: pa.DataType) -> Bounds:
         return _day(low), _day(high)
     if pa.types.is_timestamp(kind) and kind.unit in _MICROS:
         return _moment(low, kind), _moment(high, kind)
-    raise _Unbounded
+    raise _UnboundedError
 
 
 def _not_below(text: str) -> str:
@@ -154,7 +154,7 @@ def _not_below(text: str) -> str:
         if character < _LAST_CHARACTER:
             following = _BEHIND_SURROGATES if character == _BEFORE_SURROGATES else character + 1
             return text[:place] + chr(following)
-    raise _Unbounded
+    raise _UnboundedError
 
 
 def _day(days: int) -> str:
