@@ -373,7 +373,9 @@ def test_entries_for_batches_appended_together(tmp_path: Path) -> None:
     assert single(found).position == 0
 
 
-# The check of a folder in one process says the same
+# The check of a folder in one process says the same, but for where transactions begin and end: it does not follow them
+
+ONLY_AN_AUDIT_SAYS = ("no transaction begins at that last stable offset", "but the transaction there has ended at")
 
 
 @settings(deadline=None, max_examples=150)
@@ -401,7 +403,7 @@ def test_random_damage_of_indexes_is_seen_as_a_verification_sees_it(
     found = [
         each
         for each in audited_indexes(folder, batches_per_block=batches_per_block)
-        if "that last stable" not in each.words
+        if not any(words in each.words for words in ONLY_AN_AUDIT_SAYS)
     ]
     said = {Path(finding.file).name for finding in found}
     assert said == {finding.file for finding in errors(folder)}

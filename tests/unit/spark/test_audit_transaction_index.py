@@ -48,6 +48,7 @@ def test_aborts_that_are_not_there(sample: Path) -> None:
         ((0, producer, first, last, stable - 8), TRANSACTION_INDEX),
         ((0, producer + 1, first, last - 1, stable - 1), ABORT_WITHOUT_MARKER),
         ((0, producer + 1, first, last + 1, stable + 1), ABORT_WITHOUT_MARKER),
+        ((0, producer + 1, first, last + 1000, stable), ABORT_WITHOUT_MARKER),
         ((0, producer + 1, first, last + 1000, last + 1001), ABORT_WITHOUT_MARKER),
     ):
         index.write_bytes(TXN_ENTRY.pack(*fields))

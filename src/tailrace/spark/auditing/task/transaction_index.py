@@ -214,12 +214,16 @@ class TransactionIndexRule(IndexRule):
                 self._say(ABORT_WITHOUT_MARKER, at, words, self._in_segment(lost.marker_offset))
 
     def _judge_stable(self) -> None:
-        """Of the offsets that the piece has seen: where none begins, none was open; nor where one has ended."""
+        """Of the offsets that the piece has seen: where none begins, none was open; nor where one has ended.
+
+        An entry without a marker is told as that.
+        """
         if self._all is None or self._first_offset is None or self._next_offset is None:
             return
         last, stable = self._all.columns[3], self._all.columns[4]
         behind = ANY_KEY if self._is_end_of_file else self._next_offset
         is_seen = (stable >= self._first_offset) & (np.maximum(stable, last) < behind)
+        is_seen &= ~np.isin(self._all.number, [lost.number for lost in self._lost])
         for place in np.flatnonzero(is_seen & np.isin(stable, self._stable)).tolist():
             ended = self._begun.get(int(stable[place]))
             if int(stable[place]) >= self._next_offset:
