@@ -46,15 +46,18 @@ def brokers_of(args: argparse.Namespace) -> str | None:
 
 @contextmanager
 def told_errors(topic: str | None, *, is_path: bool) -> Iterator[None]:
-    """Errors of the pipeline, with what to do about them from a command line."""
+    """Errors of the pipeline, with what to do about them from a command line. An interrupt is told by nobody."""
     from tailrace.spark.errors import MissingTopicError, PipelineError
-    from tailrace.spark.interrupted import interrupts_raised
+    from tailrace.spark.interrupted import hush_spark, interrupts_raised
     from tailrace.spark.query_logs import silence_query_logs
 
     silence_query_logs()
     try:
         with interrupts_raised():
             yield
+    except (KeyboardInterrupt, SystemExit):
+        hush_spark()
+        raise
     except CorruptMessageError as error:
         hint = "--option skipCorrupt=true passes over it; `tailrace pipeline audit DIR` tells all that is damaged"
         raise CommandError(str(error), hint) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,11 +12,12 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyspark")
 
 from local_spark import LocalSpark
-from pyspark import util
+from pyspark import SparkContext, util
 from table_records import records
 from table_rig import TableRig
 
 from tailrace.cli.spark_work import told_errors
+from tailrace.spark import interrupted
 from tailrace.spark.errors import PipelineError
 from tailrace.spark.interrupted import interrupt_behind, interrupts_raised
 from tailrace.spark.tables.job.work import SparkWork
@@ -87,3 +89,52 @@ def test_errors_that_are_each_behind_the_other_come_to_an_end() -> None:
     assert interrupt_behind(one) is None
     with pytest.raises(ValueError), interrupts_raised():
         raise one
+
+
+# What the JVM says
+
+
+class Listener:
+    """A context that is told how much to log."""
+
+    def __init__(self, error: Exception | None = None, *, waits_for: threading.Event | None = None) -> None:
+        self.told: list[tuple[str, bool]] = []
+        self._error = error
+        self._waits_for = waits_for
+
+    def setLogLevel(self, level: str) -> None:  # noqa: N802  # Spark's name
+        if self._waits_for is not None:
+            self._waits_for.wait()
+        self.told.append((level, threading.current_thread() is threading.main_thread()))
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("answer", [None, ConnectionError("it is gone")])
+def test_spark_says_nothing_about_tasks_that_an_interrupt_ends(
+    monkeypatch: pytest.MonkeyPatch, interrupt: type[BaseException], answer: Exception | None
+) -> None:
+    context = Listener(answer)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+    with pytest.raises(interrupt), told_errors("orders", is_path=True):
+        raise interrupt
+    # The thread that was interrupted may have an answer to come from the JVM, and would take it for this one's.
+    assert context.told == [("OFF", False)]
+
+
+def test_spark_goes_on_telling_of_errors() -> None:
+    context = Listener()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SparkContext, "_active_spark_context", context)
+        with pytest.raises(PipelineError), told_errors("orders", is_path=True):
+            raise PipelineError("an executor went")
+    assert context.told == []
+
+
+def test_nobody_waits_for_a_jvm_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(SparkContext, "_active_spark_context", Listener(waits_for=never))
+    monkeypatch.setattr(interrupted, "HUSH_S", 0.0)
+    interrupted.hush_spark()
+    never.set()
