@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -107,6 +109,27 @@ def test_a_catalog_without_its_files_and_files_without_their_catalog(store: Iceb
     store.place.catalog_file.unlink()
     with pytest.raises(OccupiedTargetError, match="no table that its catalog knows"):
         store.open()
+
+
+def test_the_copy_of_a_table_does_not_touch_the_original(store: IcebergStore, tmp_path: Path) -> None:
+    snapshot = append(store.create(ABOUT, SCHEMA, {0: 0}), 0, 1)
+    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
+    append(snapshot, 1, 2)
+    copied = IcebergStore(str(tmp_path / "copy" / "orders"))
+    everything = 1 << 45  # a moment in the far future
+    for work in (copied.open, copied.history, lambda: copied.at(0), lambda: copied.retain(everything, everything)):
+        with pytest.raises(ForeignTableError, match=re.escape(f"its files in {store.place.folder}")):
+            work()
+    assert offsets_in(store) == [0, 1]
+
+
+def test_a_table_through_a_link(store: IcebergStore, tmp_path: Path) -> None:
+    append(store.create(ABOUT, SCHEMA, {0: 0}), 0, 1)
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    snapshot = IcebergStore(str(tmp_path / "link" / "orders")).open()
+    assert snapshot is not None
+    append(snapshot, 1, 2)
+    assert offsets_in(store) == [0, 1]
 
 
 @pytest.mark.parametrize("package", ["pyiceberg", "sqlalchemy"])

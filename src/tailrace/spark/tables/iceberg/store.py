@@ -20,9 +20,16 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
-from tailrace.spark.errors import ChangedMeanwhileError, OccupiedTargetError, PipelineError, TableError
+from tailrace.spark.errors import (
+    ChangedMeanwhileError,
+    ForeignTableError,
+    OccupiedTargetError,
+    PipelineError,
+    TableError,
+)
 from tailrace.spark.tables.durable import check_can_be_made
 from tailrace.spark.tables.iceberg.catalog import check_folder, existing_catalog, made_catalog
+from tailrace.spark.tables.iceberg.data_files import local_path
 from tailrace.spark.tables.iceberg.lineage import ABOUT, CREATED_MS, OFFSETS, commits, offsets_text
 from tailrace.spark.tables.iceberg.place import IcebergPlace, iceberg_place
 from tailrace.spark.tables.iceberg.snapshot import IcebergSnapshot
@@ -123,7 +130,7 @@ class IcebergStore:
     def _table(self) -> Table | None:
         try:
             catalog = existing_catalog(self.place)
-            return None if catalog is None else catalog.load_table(self.place.identifier)
+            table = None if catalog is None else catalog.load_table(self.place.identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
         except PipelineError:
@@ -134,6 +141,23 @@ class IcebergStore:
             ) from error
         except Exception as error:
             raise TableError(f"cannot load the table {self.name}: {type(error).__name__}: {error}") from error
+        if table is not None and self.place.has_own_catalog and ABOUT in table.properties:
+            self._check_is_here(local_path(table.location()))
+        return table
+
+    def _check_is_here(self, folder: str) -> None:
+        """Iceberg names files by whole paths. The catalog of a copy would have us write into the folder of the
+        original, and take away there what only the original's catalog names."""
+        try:
+            is_here = os.path.samefile(folder, self.place.folder)
+        except OSError:
+            is_here = False
+        if not is_here:
+            raise ForeignTableError(
+                f"the table {self.name} has its files in {folder}, by what its catalog {self.place.catalog_file} says: "
+                "it was moved or copied, which an Iceberg table does not survive. Make another one here; nothing was "
+                "touched"
+            )
 
     def _existing(self) -> Table:
         table = self._table()
