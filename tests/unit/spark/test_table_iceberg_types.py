@@ -120,6 +120,18 @@ def test_what_cannot_be_held_is_refused_by_name(kind: pa.DataType, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_names_that_meet_where_nested_ones_have_dots_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("a.b", pa.int32()), ("a", pa.struct([("b", pa.int32())]))])
+    store = IcebergStore(str(tmp_path / "orders"))
+    with pytest.raises(TableError, match=r"cannot hold these columns: .* a\.b"):
+        store.create(About("orders", None, None), schema, {0: 0})
+    store.create(About("orders", None, None), schema.remove(0), {0: 0})
+    there = store.open()
+    assert there is not None
+    with pytest.raises(TableError, match=r"cannot hold these columns: .* a\.b"):
+        there.commit(Change("schema", {0: 0}, schema=pa.schema([schema.field("a"), schema.field("a.b")])))
+
+
 def test_nested_values_are_read_back_by_pyiceberg(tmp_path: Path) -> None:
     inner = pa.struct([("a", pa.list_(pa.struct([("b", pa.binary()), ("c", pa.int32())]))), ("d", pa.bool_())])
     schema = pa.schema(

@@ -59,15 +59,17 @@ _BACK: Final[dict[type[Any], pa.DataType]] = {
 
 
 def to_iceberg(schema: pa.Schema) -> Schema:
-    """With numbers from 1 on, top-level columns first."""
+    """With numbers from 1 on, top-level columns first. TableError for what a table cannot hold."""
     ids = count(1)
     first = [next(ids) for _ in schema]
-    return Schema(
-        *(
-            iceberg.NestedField(number, each.name, _to_iceberg(each.type, each.name, ids), required=False)
-            for number, each in zip(first, schema, strict=True)
-        )
-    )
+    columns = [
+        iceberg.NestedField(number, each.name, _to_iceberg(each.type, each.name, ids), required=False)
+        for number, each in zip(first, schema, strict=True)
+    ]
+    try:
+        return Schema(*columns)
+    except ValueError as error:  # names that are the same where nested ones are written with dots
+        raise TableError(f"an Iceberg table cannot hold these columns: {error}\n{schema}") from error
 
 
 def to_arrow(schema: Schema, *, with_ids: bool = False) -> pa.Schema:
