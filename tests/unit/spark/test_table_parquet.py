@@ -404,6 +404,19 @@ def test_abandoned_files_go_when_they_are_old_enough(store: ParquetStore, clock:
     assert len(store.history()) == 2
 
 
+def test_a_table_in_the_folder_of_another_keeps_its_files(store: ParquetStore, clock: Clock) -> None:
+    created(store)
+    inner = ParquetStore(str(store.root / "inner"))
+    kept = write(inner, "kept")
+    plain = inner.root / "plain.parquet"
+    plain.write_bytes(b"1234")
+    for path in (inner.root / kept.path, plain):
+        os.utime(path, ns=(0, 0))
+    assert store.retain(0, clock.now_ms) == Removed()
+    assert (inner.root / kept.path).exists()
+    assert plain.exists()
+
+
 def test_a_file_committed_while_old_ones_are_looked_for_stays(store: ParquetStore, clock: Clock) -> None:
     snapshot = created(store)
     late = write(store, "late")

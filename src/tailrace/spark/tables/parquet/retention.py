@@ -15,7 +15,7 @@ from typing import Final
 
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.durable import sync
-from tailrace.spark.tables.parquet.manifest_folder import FOLDER, ManifestFolder
+from tailrace.spark.tables.parquet.manifest_folder import ManifestFolder
 from tailrace.spark.tables.store import Removed
 
 SUFFIX: Final = ".parquet"
@@ -78,12 +78,13 @@ def _names_in(folder: ManifestFolder, version: int) -> set[str] | None:
 
 
 def _old_files(root: Path, staging: str, folder: ManifestFolder, before_ms: int) -> Iterator[tuple[str, int]]:
-    """Path below the root and size of data files, and of unfinished ones, that nobody wrote to since then."""
+    """Path below the root and size of data files, and of unfinished ones, that nobody wrote to since then. Only where
+    tasks write them: what other folders hold, as another table, is not ours."""
     for place, folders, names in os.walk(root):
         where = Path(place).relative_to(root)
-        if where == Path():
-            folders[:] = [each for each in folders if each != FOLDER]
         is_staging = where.parts[:1] == (staging,)
+        if not is_staging:
+            folders[:] = [each for each in folders if "=" in each or (where == Path() and each == staging)]
         for name in names:
             if is_staging or name.endswith(SUFFIX):
                 yield from _if_old(root, where / name, before_ms)
