@@ -143,6 +143,8 @@ def test_hidden_rows_that_are_gone(tmp_path: Path) -> None:
     rig.run()
     shutil.rmtree(rig.place.with_name(f"{TOPIC}_hidden"))
     with pytest.raises(TableError, match="deleted keys could come back"):
+        dry_run(rig.settings())
+    with pytest.raises(TableError, match="deleted keys could come back"):
         rig.run()
 
 
@@ -152,6 +154,8 @@ def test_a_table_that_was_taken_back(tmp_path: Path) -> None:
     rig = filled(tmp_path, "delta", "upsert", 300)
     rig.run(options={"maxOffsetsPerTrigger": 60}, upkeep=False)
     DeltaTable(str(rig.place)).restore(2)
+    with pytest.raises(TableError, match="took the first back"):
+        dry_run(rig.settings())
     with pytest.raises(TableError, match="took the first back"):
         rig.run()
 
@@ -194,7 +198,10 @@ def test_a_log_that_lost_records(tmp_path: Path) -> None:
     rig.run()
     shutil.rmtree(rig.logs / f"{TOPIC}-0")
     with pytest.raises(DataLossError, match="the partition is gone"):
+        dry_run(rig.settings())
+    with pytest.raises(DataLossError, match="the partition is gone"):
         rig.run()
+    assert dry_run(rig.settings(options={"failOnDataLoss": "false"})).records == 0
     assert rig.run(options={"failOnDataLoss": "false"}).records == 0
 
 

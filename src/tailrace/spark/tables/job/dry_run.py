@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tailrace.spark.source.loss import LossPolicy
 from tailrace.spark.tables.job.layout import grown, new_columns
 from tailrace.spark.tables.job.places import Stores
-from tailrace.spark.tables.job.planning import At, Limits, next_batch
+from tailrace.spark.tables.job.planning import At, Limits, losses, next_batch
 from tailrace.spark.tables.job.settings import TableSettings
 from tailrace.spark.tables.job.tables import Found, TableSet
 from tailrace.spark.tables.job.topic import Sight, Topic
@@ -63,8 +64,13 @@ def dry_run_of(settings: TableSettings, stores: Stores, topic: Topic) -> DryRun:
         plan = settings.values.plan(list(found.main.schema), None)
         wider = grown(found.main.schema, plan.fields)
         columns, added = wider or found.main.schema, new_columns(found.main.schema, wider)
+    tables.check_hidden(found)
+    at = _at(found, start)
+    policy = LossPolicy(settings.source.fail_on_data_loss)
+    for each in losses(settings.topic, at, sight.bounds):
+        policy.lost(*each)
     there = {stores.main: found.main, stores.dead: found.dead, stores.hidden: found.hidden}
-    end, batches = _to_the_end(settings, _at(found, start), sight)
+    end, batches = _to_the_end(settings, at, sight)
     return DryRun(
         topic=settings.topic,
         table=stores.main.name,

@@ -99,10 +99,21 @@ class TableSet:
         found = self.find()
         if found.main is None:
             return None
-        tables = self._completed(found)
-        if tables.hidden is not None and is_ahead(tables.hidden.offsets, tables.main.offsets):
-            self._refuse_what_was_taken_back(tables.main, tables.hidden)
-        return tables
+        self.check_hidden(found)
+        return self._completed(found)
+
+    def check_hidden(self, found: Found) -> None:
+        """TableError where the hidden rows of a table are gone, or where somebody took it back and left them."""
+        main, hidden = found.main, found.hidden
+        if main is None or self.stores.hidden is None:
+            return
+        if hidden is None and main.files():
+            raise TableError(
+                f"the table at {self.stores.main.name} has lost the one beside it, {self.stores.hidden.name}, "
+                "which holds what was deleted: without it, deleted keys could come back. Make the table anew"
+            )
+        if hidden is not None and is_ahead(hidden.offsets, main.offsets):
+            self._refuse_what_was_taken_back(main, hidden)
 
     def create(self, plan: ValuePlan, offsets: Offsets) -> Tables:
         """The table that is there then, also where somebody else made it meanwhile."""
@@ -154,11 +165,6 @@ class TableSet:
         )
         hidden = found.hidden
         if self.stores.hidden is not None and hidden is None:
-            if main.files():
-                raise TableError(
-                    f"the table at {self.stores.main.name} has lost the one beside it, {self.stores.hidden.name}, "
-                    "which holds what was deleted: without it, deleted keys could come back. Make the table anew"
-                )
             hidden = self._made(
                 self.stores.hidden,
                 replace(main.about, role=HIDDEN),
