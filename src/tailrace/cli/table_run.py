@@ -106,11 +106,12 @@ def format_there(place: str) -> str:
     from tailrace.spark.tables.parquet.manifest_folder import FOLDER
 
     folder = local_folder(place)
-    if (folder / "_delta_log").is_dir():
+    # By functions that never raise: what is wrong with the place is told by who opens the table.
+    if os.path.isdir(folder / "_delta_log"):
         return DELTA
-    if (folder / FOLDER).is_dir():
+    if os.path.isdir(folder / FOLDER):
         return PARQUET
-    is_iceberg = (folder / "metadata").is_dir() and (folder.parent / CATALOG_FILE).is_file()
+    is_iceberg = os.path.isdir(folder / "metadata") and os.path.isfile(folder.parent / CATALOG_FILE)
     return ICEBERG if is_iceberg else DELTA
 
 

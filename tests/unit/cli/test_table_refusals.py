@@ -57,6 +57,15 @@ def test_a_place_that_cannot_be_written(kind: str, logs: Path, capsys: pytest.Ca
     assert "[Errno 2] No such file or directory: '/proc/x'" in said
 
 
+@pytest.mark.parametrize("asked", [[], ["--status"], ["--history"]])
+def test_a_place_that_cannot_be_looked_at(asked: list[str], logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = "/tmp/" + "long" * 100
+    assert main(["pipeline", "table", TOPIC, "--to", place, "--path", str(logs), *asked]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: cannot look into ")
+    assert "File name too long" in said
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_text_is_that_of_making_the_table(kind: str) -> None:
     store = store_at("/proc/x/y", kind, None)

@@ -512,7 +512,13 @@ def test_a_relative_place_is_below_the_working_folder() -> None:
     assert local_folder("orders") == Path.cwd() / "orders"
 
 
-@pytest.mark.parametrize("place", ["", " ", "s3a://bucket/orders", "hdfs://x/y", "file://other/x", "/a\0b"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("", " ", "s3a://bucket/orders", "hdfs://x/y", "file://other/x", "/a\0b", "~nobody-of-that-name/x"),
+        *("file:", "file:orders", "FILE:orders", "file:/a%00b", "file:/a?b", "file:/a#b", "file:/a\nb"),
+    ],
+)
 def test_other_places_are_refused(place: str) -> None:
     with pytest.raises(OptionError, match="local or shared folder"):
         local_folder(place)
