@@ -9,17 +9,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables import ABOUT, DAY, SCHEMA, append, day, loaded, offsets_in, row, write_file
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tailrace.spark.errors import TableError
+from tailrace.spark.errors import ChangedMeanwhileError, TableError
+from tailrace.spark.tables.delta import lake
 from tailrace.spark.tables.delta import log as logs
+from tailrace.spark.tables.delta import snapshot as snapshots
 from tailrace.spark.tables.delta.store import DeltaStore
 from tailrace.spark.tables.store import Change, Removed, Snapshot
 
 NEVER_MS = 0
 LONG_AGO_MS = 1_000_000_000_000
+LATER_MS = 1 << 45
 
 
 @pytest.fixture
@@ -173,3 +177,37 @@ def test_any_turn_of_events_leaves_what_is_retained(
                 assert sum(each.rows for each in store.at(version).files()) == counts[version]
                 assert all((store.root / each.path).exists() for each in store.at(version).files())
         assert offsets_in(store) == list(range(snapshot.offsets[0]))
+
+
+def test_a_log_that_is_cleaned_while_the_table_is_loaded(store: DeltaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown(store)
+    cleanings = [LATER_MS]
+
+    def listed_too_early(root: str, version: int | None = None) -> DeltaTable:
+        if cleanings:
+            store.retain(cleanings.pop(), NEVER_MS)
+            raise DeltaError("Kernel error: File not found: 00000000000000000003.json")
+        return DeltaTable(root, version=version)
+
+    monkeypatch.setattr(lake, "DeltaTable", listed_too_early)
+    found = store.open()
+    assert found is not None
+    assert (found.version, found.offsets) == (5, {0: 3})
+
+
+def test_a_commit_whose_version_others_have_cleaned_away(store: DeltaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = grown(store)
+    synced = snapshots.make_last
+
+    def others_go_on(log: logs.Log, version: int) -> None:
+        monkeypatch.setattr(snapshots, "make_last", synced)
+        synced(log, version)
+        there = store.open()
+        assert there is not None
+        append(there, 4, 5)
+        store.retain(LATER_MS, NEVER_MS)
+
+    monkeypatch.setattr(snapshots, "make_last", others_go_on)
+    with pytest.raises(ChangedMeanwhileError, match="went on from version 6"):
+        append(snapshot, 3, 4)
+    assert offsets_in(store) == [0, 1, 2, 3, 4]

@@ -140,7 +140,13 @@ class DeltaSnapshot:
                     f"the Delta table at {log.root} has versions behind {self.version} meanwhile, of somebody else"
                 ) from error
         make_last(log, version)
-        return DeltaSnapshot(log, version)
+        try:
+            return DeltaSnapshot(log, version)
+        except TableError as error:
+            if log.newest() <= version:
+                raise
+            # It is made, and others went on from it and retain nothing of it: nothing more can be planned on it.
+            raise ChangedMeanwhileError(f"the Delta table at {log.root} went on from version {version}") from error
 
 
 AFTERWARDS: Final = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
