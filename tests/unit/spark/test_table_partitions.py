@@ -72,6 +72,13 @@ def test_every_row_is_with_its_values_in_order(values: list[tuple[str | None, in
     assert found == list(expected.items())
 
 
+def test_a_few_rows_that_wait_do_not_keep_the_others_in_memory() -> None:
+    rows = batch(city=["rare", *["often"] * 999], value=[b"x" * 1000] * 1000)
+    found = {value["city"]: some for value, some in split(rows, ("city",))}
+    assert (found["rare"].num_rows, found["often"].num_rows) == (1, 999)
+    assert found["rare"].get_total_buffer_size() < 10_000
+
+
 def test_without_partition_columns_all_rows_are_one() -> None:
     rows = batch(n=[1, 2])
     assert list(split(rows, ())) == [({}, rows)]

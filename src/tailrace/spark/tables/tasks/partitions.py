@@ -60,7 +60,10 @@ def text_of(values: pa.Array) -> pa.Array:
 
 
 def split(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[tuple[Partition, pa.RecordBatch]]:
-    """The rows of each partition value, in their order; those of a value that comes first, first."""
+    """The rows of each partition value, in their order; those of a value that comes first, first.
+
+    Each has memory of its own: a few rows that wait for more of theirs would keep all of the others in it too.
+    """
     if not columns:
         yield {}, rows
         return
@@ -70,13 +73,12 @@ def split(rows: pa.RecordBatch, columns: tuple[str, ...]) -> Iterator[tuple[Part
         yield {column: found[0] for column, found in texts.items()}, rows
         return
     order = np.argsort(numbers, kind="stable")
-    sorted_rows = rows.take(pa.array(order))
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    first_rows = sorted_rows.take(pa.array(starts[:-1]))
+    ends = np.cumsum(counts)
+    first_rows = rows.take(pa.array(firsts))
     named = {column: _texts(first_rows.column(column)) for column in columns}
     for group in np.argsort(firsts, kind="stable").tolist():
-        start, count = int(starts[group]), int(counts[group])
-        yield {column: named[column][group] for column in columns}, sorted_rows.slice(start, count)
+        chosen = order[ends[group] - counts[group] : ends[group]]
+        yield {column: named[column][group] for column in columns}, rows.take(pa.array(chosen))
 
 
 def unplaceable(rows: pa.RecordBatch, columns: tuple[str, ...], *, only_in_folders: bool = False) -> dict[int, str]:
