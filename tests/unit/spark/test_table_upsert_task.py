@@ -19,8 +19,9 @@ from tailrace.spark.errors import DataLossError
 from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables import columns
 from tailrace.spark.tables.store import DataFile
-from tailrace.spark.tables.tasks import Bucketed, Reading, upsert
+from tailrace.spark.tables.tasks import Bucketed, Reading, merging, upsert
 from tailrace.spark.tables.tasks.buckets import bucket_of, unpacked
+from tailrace.spark.tables.tasks.deciding import Decision, decide
 from tailrace.spark.tables.tasks.jobs import Failure
 from tailrace.spark.tables.tasks.merging import BucketMerged, merge_bucket
 from tailrace.spark.tables.tasks.rows import NO_KEY, keyed_schema
@@ -190,6 +191,25 @@ def test_rows_of_other_keys_stay_in_their_order(tmp_path: Path) -> None:
         *(key for key in keys if key not in (keys[3], keys[5])),
         keys[3],
     ]
+
+
+def test_rows_of_other_keys_do_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [key for key in (b"%d" % n for n in range(200)) if bucket_of(key, BUCKETS) == 0]
+    write_records(tmp_path / "log", 0, [(key, b"old") for key in keys])
+    reading = reading_of(tmp_path / "log", tmp_path)
+    tables = Tables(tmp_path)
+    kept: list[int] = []
+
+    def decided(main: pa.Table, hidden: pa.Table, batch: pa.Table) -> Decision:
+        kept.append(main.get_total_buffer_size())
+        return decide(main, hidden, batch)
+
+    monkeypatch.setattr(merging, "decide", decided)
+    for start, end in ((0, len(keys) - 1), (len(keys) - 1, len(keys))):
+        batch, _ = read(reading, piece(0, start, end))
+        tables.merge(reading, batch)
+    assert kept == [0, 0]
+    assert set(tables.rows()) == set(keys)
 
 
 def test_a_piece_that_fails_when_it_is_read_again_stops_every_merge(tmp_path: Path) -> None:

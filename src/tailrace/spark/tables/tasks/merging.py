@@ -52,11 +52,12 @@ def merge_bucket(reading: Reading, main: Bucketed, hidden: Bucketed, bucket: int
     has_files = any(table.files.get(bucket) for table in (main, hidden))
     keys = pc.unique(batch.column(names.KEY).slice(0, None if has_files else 0))
     with new_writer(reading, main.target) as main_writer, new_writer(reading, hidden.target) as hidden_writer:
-        of_hidden = [conform(ours, schema) for ours, _ in _parted(hidden, bucket, keys)]
+        of_hidden = [conform(ours, schema) for ours, _ in _parted(hidden, bucket, keys) if ours.num_rows]
         of_main = []
         for ours, others in _parted(main, bucket, keys):
             main_writer.write(others, partition_of(bucket))
-            of_main.append(conform(_not_deleted(ours), schema))
+            if ours.num_rows:
+                of_main.append(conform(_not_deleted(ours), schema))
         decision = decide(
             pa.Table.from_batches(of_main, schema),
             pa.Table.from_batches(of_hidden, schema),
@@ -86,7 +87,8 @@ def partition_of(bucket: int) -> dict[str, str | None]:
 def _parted(
     table: Bucketed, bucket: int, keys: pa.Array | pa.ChunkedArray
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """What the table has in the bucket: rows of the keys, and all others."""
+    """What the table has in the bucket: rows of the keys, and all others. Without any of the keys the first is a
+    slice that holds the memory of the others: whoever kept it would have the whole bucket in memory in the end."""
     target = table.target
     known = keys.cast(target.schema.field(names.KEY).type)
     for rows in row_groups(target, table.files.get(bucket, ()), target.schema):
