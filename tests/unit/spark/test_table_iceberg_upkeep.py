@@ -195,6 +195,22 @@ def test_a_table_that_is_rolled_back_while_snapshots_expire(
     assert offsets_in(store) == [0]
 
 
+def test_two_that_expire_the_same_snapshots(store: IcebergStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    _compacted(store)
+    commit_table = OwnCatalog.commit_table
+    others: list[Removed] = []
+
+    def after_another(*arguments: object) -> object:
+        monkeypatch.setattr(OwnCatalog, "commit_table", commit_table)
+        others.append(store.retain(_later_ms(), NEVER_MS))
+        return commit_table(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(OwnCatalog, "commit_table", after_another)
+    assert store.retain(_later_ms(), NEVER_MS).versions == 0
+    assert [each.versions for each in others] == [4]
+    assert offsets_in(store) == [0, 1, 2, 3]
+
+
 def test_metadata_do_not_pile_up(store: IcebergStore) -> None:
     snapshot: Snapshot = store.create(ABOUT, SCHEMA, {0: 0})
     with loaded(store).transaction() as transaction:

@@ -85,6 +85,8 @@ def _expire(load: Callable[[], Table], since_ms: int, *, dry_run: bool) -> tuple
         except CommitFailedException:
             continue
         except Exception as error:  # of a catalog, of whatever kind
+            if not {each.snapshot_id for each in old} <= {each.snapshot_id for each in load().metadata.snapshots}:
+                continue  # somebody else has expired some of them meanwhile
             raise TableError(
                 f"cannot expire snapshots of the table at {table.location()}: {type(error).__name__}: {error}"
             ) from error
