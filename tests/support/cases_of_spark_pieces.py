@@ -255,6 +255,19 @@ class OriginCases:
         assert origin.at_times({full: T0 + 1000}) == {full: None}
         assert origin.at_times({}) == {}
 
+    def test_markers_are_not_where_reading_may_stop(self, cluster: Cluster, origin: BrokerOrigin, topic: str) -> None:
+        """They have the broker's clock: these records are years older."""
+        partition, empty = TopicPartition(topic, 0), TopicPartition(new_topic(cluster, "topic"), 0)
+        with TransactionalProducer(cluster, f"writes-{topic}") as producer:
+            for turn in range(3):
+                with producer.transaction():
+                    producer.send_batch(partition, [(T0 + 10 * turn + n, None, b"v") for n in range(3)])
+        assert origin.at_times({partition: T0 + 5}) == {partition: 3}
+        for time_ms, behind in ((T0 + 1, 1), (T0 + 5, 7), (T0 + 15, 11), (T0 + 22, 11), (T0 + 100, None)):
+            found = origin.behind_times({partition: time_ms, empty: time_ms})
+            assert found == {partition: behind, empty: None}, time_ms
+        assert origin.behind_times({empty: T0}) == {empty: None}
+
     def test_progress_shows_as_a_group_without_lag(self, cluster: Cluster, origin: BrokerOrigin, topic: str) -> None:
         with Producer(cluster) as producer:
             fill(producer, topic, range(120))

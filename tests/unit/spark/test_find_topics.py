@@ -15,7 +15,7 @@ from directory_source import SMALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_spark import LocalSpark
-from logs import TOPIC_ID, marker, real_log
+from logs import NOW_MS, TOPIC_ID, marker, real_log
 
 from tailrace.record.builder import BatchBuilder
 from tailrace.spark.errors import MissingTopicError, OptionError
@@ -173,6 +173,22 @@ def test_what_was_not_is_found_where_it_is_asked_for(transactions: Path) -> None
         (6, OPEN),
         (7, OPEN),
     ]
+
+
+def test_markers_have_the_clock_of_a_broker_and_end_no_search(tmp_path: Path) -> None:
+    """As where the past is written again: all records are far older than the marker behind the first of them."""
+    past = NOW_MS - 30 * 86_400_000
+    (tmp_path / "t-0").mkdir()
+    log = real_log(tmp_path / "t-0", SMALL, topic_id=TOPIC_ID)
+    for n in range(50):
+        builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=n, transactional=True)
+        builder.append(past + 1000 * n, b"k", b"v%d" % n)
+        log.append_as_leader([builder.build()], 0)
+        log.append_as_leader([marker(7, commit=True)], 0, Origin.COORDINATOR)
+    log.close()
+    found = search(tmp_path, at=past + 20_000, around="1s", disorder="10s")
+    assert [each.value for each in found] == [b"v19", b"v20", b"v21"]
+    assert found.offsets < 70, "it ends where records are later"
 
 
 # Against plain Python

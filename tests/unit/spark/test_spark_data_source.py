@@ -115,6 +115,9 @@ class FakeOrigin:
     def at_times(self, times_ms: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return {each: None if each.partition else at_ms // 10 for each, at_ms in times_ms.items()}
 
+    def behind_times(self, times_ms: dict[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return self.at_times(times_ms)
+
     def close(self) -> None:
         pass
 

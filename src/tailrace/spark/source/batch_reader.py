@@ -77,6 +77,6 @@ def until(ranges: list[OffsetRange], last_ms: int, origin: Origin) -> list[Offse
     if last_ms >= EVER[1]:
         return ranges
     # Times below 0 mean other things to a broker, as -1 the end of the log.
-    ends = origin.at_times({each.partition: max(last_ms + 1, 0) for each in ranges})
+    ends = origin.behind_times({each.partition: max(last_ms + 1, 0) for each in ranges})
     cut = [each if (end := ends[each.partition]) is None else each._replace(end=min(each.end, end)) for each in ranges]
     return [each for each in cut if each.size]

@@ -21,6 +21,12 @@ class Origin(Protocol):
     def at_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after the time; None where there is none."""
 
+    def behind_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """An offset at or soon behind the first record at or after the time; None where there is none, or none near.
+
+        Markers of transactions are no such records: they have the broker's clock, whatever time producers write of.
+        """
+
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """What a query has done, for the tools that watch groups."""
 

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from tailrace.client.cluster import NO_ID, Topic
 from tailrace.client.coordinators import GROUP, Coordinators
 from tailrace.client.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION, NoAnswerError, error_of, name_of
+from tailrace.client.fetcher import Fetched
 from tailrace.client.group_offsets import Committed, commit_offsets
 from tailrace.client.offsets import EARLIEST, LATEST, NO_OFFSET, find_offsets
-from tailrace.model.errors import TailraceError
+from tailrace.model.errors import CorruptMessageError, TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.record.shallow import batches
 from tailrace.spark.errors import MissingTopicError, PipelineError
 from tailrace.spark.options.source import SourceOptions
 from tailrace.spark.options.subscription import Assigned, Pattern, Subscription
 from tailrace.spark.source.brokers.links import POOL, purpose_of
 from tailrace.spark.source.brokers.piece_fetcher import GONE_AFTER_S
 from tailrace.spark.source.ranges import Bounds
+
+_LOOKED_AT_BYTES: Final = 1 << 16
+"""Of each partition, for data behind a marker."""
 
 T = TypeVar("T")
 
@@ -108,6 +114,20 @@ class BrokerOrigin:
 
         return self._ask("asking for offsets of times", ask)
 
+    def behind_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """What is found may be a marker: no broker says so. Then the first data behind it counts, if it is near."""
+        found = self.at_times(times_ms)
+        positions = {each: offset for each, offset in found.items() if offset is not None}
+        if not positions:
+            return found
+
+        def ask() -> dict[TopicPartition, int | None]:
+            fetched = self._link.fetcher.fetch(positions, max_wait_ms=0, partition_max_bytes=_LOOKED_AT_BYTES)
+            return {each.partition: _first_data(each, times_ms[each.partition]) for each in fetched}
+
+        looked = self._ask("looking at what is there at some time", ask)
+        return {each: looked.get(each) for each in times_ms}
+
     # What was done
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -135,6 +155,17 @@ class BrokerOrigin:
                 if not may_pass or tries >= self._tries:
                     raise PipelineError(f"{doing} at {self._brokers}: {_said(error)}") from error
             self._pause(self._interval_s)
+
+
+def _first_data(fetched: Fetched, time_ms: int) -> int | None:
+    """Where records of that time begin, or end at least; None where that cannot be said: then all of it is read."""
+    with suppress(CorruptMessageError):
+        for batch in batches(fetched.records):
+            if batch.is_control or batch.max_timestamp < time_ms:
+                continue
+            # Of a batch behind the one that was found it is not known which of its records is the first.
+            return fetched.offset if batch.position == 0 else batch.next_offset
+    return None
 
 
 def _said(error: TailraceError) -> str:

@@ -96,6 +96,13 @@ class DirectoryOrigin:
         checkpoints: dict[str, Checkpoints] = {}
         return {each: self._look(each, self._at(time_ms), checkpoints) for each, time_ms in times_ms.items()}
 
+    def behind_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        checkpoints: dict[str, Checkpoints] = {}
+        return {
+            each: self._look(each, self._at(time_ms, counts_markers=False), checkpoints)
+            for each, time_ms in times_ms.items()
+        }
+
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         raise PipelineError("files have no consumer groups: commitGroup goes with kafka.bootstrap.servers")
 
@@ -135,9 +142,9 @@ class DirectoryOrigin:
             pass
         return state.stable_below(end)
 
-    def _at(self, time_ms: int) -> Callable[[_Look], int | None]:
+    def _at(self, time_ms: int, *, counts_markers: bool = True) -> Callable[[_Look], int | None]:
         def ask(look: _Look) -> int | None:
-            bounds = self._bounds(look)
-            return first_at_or_after(self._files, look.segments, time_ms, bounds, look.noted.recovery_point)
+            bounds, point = self._bounds(look), look.noted.recovery_point
+            return first_at_or_after(self._files, look.segments, time_ms, bounds, point, counts_markers=counts_markers)
 
         return ask

@@ -13,10 +13,17 @@ from tailrace.spark.source.ranges import Bounds
 
 
 def first_at_or_after(
-    files: Files, segments: SegmentList, time_ms: int, bounds: Bounds, recovery_point: int | None
+    files: Files,
+    segments: SegmentList,
+    time_ms: int,
+    bounds: Bounds,
+    recovery_point: int | None,
+    *,
+    counts_markers: bool = True,
 ) -> int | None:
     """The first record, in the order of offsets within `bounds`, with that timestamp or a later one.
 
+    A marker of a transaction is one for brokers, which are asked the same; without `counts_markers` it is not.
     FileNotFoundError when a segment goes away meanwhile: list again.
     """
     for segment in segments.covering(bounds.start, bounds.end):
@@ -24,7 +31,8 @@ def first_at_or_after(
         try:
             floor = time_floor(files, segment, file, time_ms, recovery_point)
             if not floor.is_all:
-                found = _in_segment(files, segment, file, time_ms, max(bounds.start, floor.offset))
+                start = max(bounds.start, floor.offset)
+                found = _in_segment(files, segment, file, time_ms, start, counts_markers)
                 if found is not None:
                     return found if found < bounds.end else None
         finally:
@@ -32,12 +40,16 @@ def first_at_or_after(
     return None
 
 
-def _in_segment(files: Files, segment: Segment, file: File, time_ms: int, start: int) -> int | None:
+def _in_segment(
+    files: Files, segment: Segment, file: File, time_ms: int, start: int, counts_markers: bool
+) -> int | None:
     position: int | None = seek(files, segment, file, start).position
     while position is not None:
         try:
             for at, batch in headers(file, position):
                 position = at + batch.size
+                if batch.is_control and not counts_markers:
+                    continue
                 if batch.max_timestamp >= time_ms and batch.last_offset >= start:
                     found = _in_batch(file, at, batch, time_ms, start)
                     if found is not None:
