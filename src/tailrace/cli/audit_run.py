@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 from tailrace.cli.lines import Item, print_items
 from tailrace.cli.output import CommandError, prepare_stdout, report
 from tailrace.cli.sizes import counted, shown_size
-from tailrace.cli.spark_work import check_installed, check_writable, started, told_errors
+from tailrace.cli.spark_work import check_installed, check_outside, check_writable, started, told_errors
 from tailrace.cli.step_bar import StepBar
 from tailrace.cli.throughput import Throughput
 from tailrace.model.errors import TailraceError
-from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE
 
 if TYPE_CHECKING:
     from tailrace.spark.auditing.audit_report import AuditReport
@@ -66,19 +65,7 @@ def check_usage(args: argparse.Namespace) -> None:
         raise CommandError(f"there is no rule {unknown[0]!r}", "`tailrace pipeline audit --list-rules` has them all")
     if args.report is not None:
         check_writable(args.report)
-        check_outside(args.report, args.paths)
-
-
-def check_outside(report: str, paths: list[str]) -> None:
-    """What is audited is only read. The folder of a partition may be one of a log directory, which then is as well."""
-    at = os.path.realpath(report)
-    for path in map(os.path.realpath, paths):
-        above = os.path.dirname(path)
-        log_dir = above if os.path.exists(os.path.join(above, META_PROPERTIES_FILE)) else path
-        if at.startswith(os.path.join(log_dir, "")):
-            raise CommandError(
-                f"report {report} is in {log_dir}, which is audited and only read", "write it to another folder"
-            )
+        check_outside(args.report, args.paths, "audited")
 
 
 def unknown_rules(names: tuple[str, ...]) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
@@ -16,6 +16,7 @@ from tailrace.cli.remote import creating
 from tailrace.cli.remote_args import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from tailrace.client.errors import BrokerUnreachableError
 from tailrace.model.errors import CorruptMessageError
+from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE
 
 NEEDED: Final = ("pyspark", "pyarrow")
 
@@ -87,3 +88,21 @@ def check_writable(path: str) -> None:
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         reason = "it is a folder" if os.path.isdir(path) else f"{folder} is no folder that can be written"
         raise CommandError(f"cannot write a report to {path}: {reason}", "--report takes a file, such as report.html")
+
+
+def check_outside(report: str, paths: Iterable[str], done: str) -> None:
+    """What is looked at is only read. The folder of a partition may be one of a log directory, which is then, too."""
+    at = os.path.realpath(report)
+    for path in map(os.path.realpath, paths):
+        above = os.path.dirname(path)
+        log_dir = above if os.path.exists(os.path.join(above, META_PROPERTIES_FILE)) else path
+        if at.startswith(os.path.join(log_dir, "")):
+            raise CommandError(
+                f"report {report} is in {log_dir}, which is {done} and only read", "write it to another folder"
+            )
+
+
+def places_in(path: str) -> list[str]:
+    """Those that a path names: as the source takes it, there may be several, and URLs."""
+    parts = [path] if os.path.exists(path) else [part.strip() for part in path.split(",")]
+    return [part.removeprefix("file://") for part in parts if part]

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from tailrace.cli.lines import Item, print_items
 from tailrace.cli.output import CommandError, prepare_stdout
 from tailrace.cli.sizes import counted
-from tailrace.cli.spark_work import brokers_of, check_installed, check_path, check_writable, started, told_errors
+from tailrace.cli.spark_work import (
+    brokers_of,
+    check_installed,
+    check_outside,
+    check_path,
+    check_writable,
+    places_in,
+    started,
+    told_errors,
+)
 from tailrace.cli.step_bar import StepBar
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
         check_path(where["path"])
     if args.report is not None:
         check_writable(args.report)
+        check_outside(args.report, places_in(where["path"] or ""), "counted")
     check_installed("pipeline stats")
     with told_errors(where["topic"], is_path=where["path"] is not None):
         found = counted_topic(args, where)

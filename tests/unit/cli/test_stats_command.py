@@ -75,6 +75,7 @@ def run(capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ru
     monkeypatch.setattr(spark_session, "session", lambda *given, **more: ("session", given))
     monkeypatch.delenv("TAILRACE_BOOTSTRAP", raising=False)
     (tmp_path / "data" / "orders-0").mkdir(parents=True)
+    (tmp_path / "data" / "meta.properties").touch()
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object, finds: Any = None, terminal: int | None = None) -> tuple[int, str, str]:
@@ -197,6 +198,10 @@ def test_a_page(run: Run, tmp_path: Path) -> None:
         (["orders", "--path", "nowhere"], "nowhere does not exist"),
         (["no/such/path"], "no/such/path does not exist"),
         (["orders", "--report", "no/such/page.html"], "cannot write a report to no/such/page.html"),
+        (["orders", "--path", "data", "--report", "data/page.html"], "which is counted and only read"),
+        (["orders", "--path", "nowhere, file://data", "--report", "data/orders-0/page.html"], "counted and only read"),
+        (["data/orders-0", "--report", "data/page.html"], "which is counted and only read"),
+        (["data/orders-0", "--report", "data/orders-0/page.html"], "which is counted and only read"),
     ],
 )
 def test_wrong_usage_is_told_before_spark_is_started(run: Run, arguments: list[str], said: str) -> None:
