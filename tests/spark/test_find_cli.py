@@ -147,6 +147,8 @@ def test_what_is_wrong_is_said(
     assert "hint: look for it with `tailrace topic list`" in capsys.readouterr().err
     with pytest.raises(PipelineError, match=r"the search failed: .*CAST_INVALID_INPUT"):
         find(topic, where="CAST(text AS INT) = 5", brokers=topics.bootstrap_servers, session=session())
+    with pytest.raises(PipelineError, match=r"the search failed: .*Unclosed group"):
+        find(topic, where="text RLIKE '('", brokers=topics.bootstrap_servers, session=session())
     with pytest.raises(OptionError, match="does not understand"):
         find(topic, where="offset <", brokers=topics.bootstrap_servers, session=session())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import base64
-import binascii
+import os
 from contextlib import suppress
 from typing import Final
 
@@ -47,7 +47,7 @@ def register(commands: Subparsers) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="the name of a topic")
     what = parser.add_argument_group("what is looked for")
     key = what.add_mutually_exclusive_group()
-    key.add_argument("--key", metavar="K", help="records with this key")
+    key.add_argument("--key", type=as_given, metavar="K", help="records with this key")
     key.add_argument(
         "--key-base64", type=from_base64, metavar="K", help="the same in base64, for keys that are no text"
     )
@@ -90,10 +90,19 @@ def moment(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-01-31T12:00:00Z, or @ and milliseconds")
 
 
+def as_given(text: str) -> str | bytes:
+    """A key need not be text: then its bytes, as the shell gave them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(text)
+    return text
+
+
 def from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # binascii's, and that of characters beyond ASCII
         raise argparse.ArgumentTypeError(f"{text!r} is not base64") from None
 
 

@@ -72,6 +72,8 @@ def test_every_option_arrives(run: Run) -> None:
     run("--key", "k9")
     usual = {"aborted": False, "newest": False, "limit": 100, "options": {}, "where": None, "at": None}
     assert given_to(run) == {**usual, "key": "k9", "brokers": "localhost:9092", "path": None}
+    run("--key", "\udcff\udcfe")
+    assert given_to(run)["key"] == b"\xff\xfe", "as a shell gives bytes that are no text"
     run(
         *("--key-base64", "azk=", "--at", "2023-11-14T22:13:20Z", "--around", "1m", "--disorder", "2h"),
         *("--where", "offset > 5", "--partition", "1", "--partition", "2", "--aborted", "--limit", "7"),
@@ -141,6 +143,7 @@ def test_what_does_not_go_together(run: Run, arguments: list[str], said: str) ->
         (["--at", "15"], "'15' is no time"),
         (["--at", "yesterday"], "'yesterday' is no time; write 2026-01-31T12:00:00Z, or @ and milliseconds"),
         (["--key-base64", "?"], "'?' is not base64"),
+        (["--key-base64", "ü"], "'ü' is not base64"),
         (["--key", "k", "--key-base64", "azk="], "not allowed with argument"),
         (["--key", "k", "--limit", "0"], "'0' is no whole number of 1 or more"),
     ],

@@ -246,6 +246,8 @@ def test_what_is_too_much_for_memory_is_left_out() -> None:
     [
         ({}, "nothing is looked for"),
         ({"where": " "}, "where is empty"),
+        ({"where": "text = '\udcff'"}, "where is .* no UTF-8"),
+        ({"key": "\udcff"}, "key is .* no UTF-8"),
         ({"key": "k", "limit": 0}, "limit is 0"),
         ({"at": "yesterday"}, "at is 'yesterday'"),
         ({"at": -5}, "from 1970 to 9999"),
@@ -281,6 +283,12 @@ def test_topics_that_are_not_there(two: Path) -> None:
             "[PYTHON_EXCEPTION] of a worker: Traceback\n  File x\n"
             "tailrace.model.errors.CorruptMessageError: offset 5\n\tat org.apache",
             "offset 5",
+        ),
+        (
+            "An error occurred while calling o129.collectToPython.\n: org.apache.spark.SparkException: Job aborted\n"
+            "\tat org.apache\nCaused by: java.lang.RuntimeException: x\n\t... 9 more\n"
+            "Caused by: java.util.regex.PatternSyntaxException: Unclosed group near index 1\n(\n\tat java.base",
+            "java.util.regex.PatternSyntaxException: Unclosed group near index 1",
         ),
         ("", "ValueError"),
     ],

@@ -26,7 +26,16 @@ from tailrace.spark.options.source import SourceOptions, source_options
 from tailrace.spark.searching.found import Found, Matches
 from tailrace.spark.searching.states import with_states
 from tailrace.spark.searching.task import search_piece
-from tailrace.spark.searching.wish import DEFAULT_LIMIT, Wish, checked_limit, in_order, key_bytes, moment_ms, span_ms
+from tailrace.spark.searching.wish import (
+    DEFAULT_LIMIT,
+    Wish,
+    checked_limit,
+    in_order,
+    key_bytes,
+    moment_ms,
+    span_ms,
+    utf_8,
+)
 from tailrace.spark.source.batch_reader import until
 from tailrace.spark.source.loss import LossPolicy
 from tailrace.spark.source.origin import OpenOrigin, Origin
@@ -113,6 +122,8 @@ def wish_of(
         raise OptionError("nothing is looked for: give a key, a moment (at) or a condition (where)")
     if where is not None and not where.strip():
         raise OptionError("where is empty: it must be a condition such as offset < 100")
+    if where is not None:
+        utf_8("where", where)
     if at is None:
         return Wish(key_bytes(key), limit=checked_limit(limit), newest=newest)
     if newest:

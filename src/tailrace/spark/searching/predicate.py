@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TEXT: Final = "text"
 KEY_TEXT: Final = "key_text"
 _RAISED: Final = re.compile(r"^tailrace\.[\w.]+Error: (.+)$", re.MULTILINE)
+_CAUSED: Final = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _EVERY: Final = (
     "topic",
     "partition",
@@ -68,6 +69,7 @@ def best(rows: DataFrame, wish: Wish) -> tuple[list[Found], int]:
 
     PipelineError for what a task met, be it a damaged batch or a value that the condition cannot be asked of.
     """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import Observation, functions
 
@@ -79,7 +81,7 @@ def best(rows: DataFrame, wish: Wish) -> tuple[list[Found], int]:
     observed = rows.observe(seen, functions.count(functions.lit(1)).alias("total"))
     try:
         taken = observed.orderBy(*ranked).limit(wish.limit).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise PipelineError(f"the search failed: {reason(error)}") from error
     return wish.kept(found_of(row) for row in taken), int(seen.get["total"])
 
@@ -98,9 +100,11 @@ def found_of(row: Any) -> Found:
 
 
 def reason(error: Exception) -> str:
-    """What we raised in a task, which Spark gives back with two traces around it; else Spark's own words."""
-    found: list[str] = _RAISED.findall(str(error))
-    return found[-1] if found else first_line(error)
+    """What we raised in a task, which Spark gives back with two traces around it; else Spark's own words, or those of
+    the Java that it does not know, such as the one for regular expressions."""
+    text = str(error)
+    found: list[str] = _RAISED.findall(text) or _CAUSED.findall(text)
+    return found[-1].strip() if found else first_line(error)
 
 
 def first_line(error: Exception) -> str:

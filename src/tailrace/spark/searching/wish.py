@@ -74,7 +74,15 @@ def checked_limit(limit: int) -> int:
 
 
 def key_bytes(key: str | bytes | None) -> bytes | None:
-    return key.encode() if isinstance(key, str) else key
+    return utf_8("key", key) if isinstance(key, str) else key
+
+
+def utf_8(name: str, text: str) -> bytes:
+    """What comes from a command line may have bytes in it that are no text."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise OptionError(f"{name} is {text!r}, which is no UTF-8") from None
 
 
 def moment_ms(at: datetime | int | str) -> int:
