@@ -67,6 +67,11 @@ def told_errors(topic: str | None, *, is_path: bool) -> Iterator[None]:
             raise CommandError(str(error), "a path is a log directory, or the folder of a partition in one") from error
         hint = f"look for it with `tailrace topic list`, or create it: {creating(topic or 'TOPIC')}"
         raise CommandError(str(error), hint) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        text = f"{error.filename} cannot be used: {error.strerror or error}"
+        raise CommandError(text, "run it as a user that has the right to") from error
     except PipelineError as error:
         if not isinstance(error.__cause__, BrokerUnreachableError):
             raise

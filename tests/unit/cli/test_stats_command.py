@@ -210,6 +210,11 @@ def test_wrong_usage_is_told_before_spark_is_started(run: Run, arguments: list[s
     assert said in err
 
 
+def test_a_file_that_may_not_be_read(run: Run) -> None:
+    code, _, err = run("data/orders-0", finds=PermissionError(13, "Permission denied", "data/orders-0/1.log"))
+    assert (code, err.splitlines()[0]) == (1, "error: data/orders-0/1.log cannot be used: Permission denied")
+
+
 def test_topics_that_are_not_there(run: Run) -> None:
     code, _, err = run("orders", finds=MissingTopicError("there is no orders"))
     assert (code, err.splitlines()[0]) == (1, "error: there is no orders")

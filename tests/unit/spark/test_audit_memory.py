@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import shutil
@@ -115,6 +117,23 @@ class TestKeeping:
         (tmp_path / "file").write_text("")
         with pytest.raises(OptionError, match="cannot be used"):
             AuditMemory(str(tmp_path / "file"))
+
+    def test_a_disk_that_is_full(self, memory: AuditMemory, whole: AuditPiece, state: str) -> None:
+        file = memory._file
+
+        class Full(io.BytesIO):
+            def flush(self) -> None:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+            def close(self) -> None:
+                self.flush()
+
+        memory._file = Full()
+        with pytest.raises(OptionError, match=f"state folder '{state}' cannot be written: No space left on device"):
+            memory.keep([(KEY, "/x.log", results_of(whole))])
+        memory.close()
+        AuditMemory(state).close()  # which nobody holds any more
+        file.close()
 
 
 class TestDamage:

@@ -280,6 +280,20 @@ def _joined(told: list[tuple[int, int]]) -> list[int]:
 NOISE = bytes(range(200, 256)) + bytes(range(5))
 
 
+def test_a_segment_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    class Refused(RealFiles):
+        __slots__ = ()
+
+        def open(self, path: str, mode: Mode) -> Any:
+            if path.endswith(".log"):
+                raise PermissionError(13, "Permission denied", path)
+            return super().open(path, mode)
+
+    write_log(tmp_path / "t-0", [5])
+    with pytest.raises(PipelineError, match=r"t-0/0{20}\.log may not be read here: Permission denied"):
+        _read(tmp_path, 0, 5, files=Refused())
+
+
 @pytest.mark.parametrize("has_index", [True, False])
 @pytest.mark.parametrize("place", [0, 3, -1])
 @pytest.mark.parametrize("segment", [0, 1, -1])

@@ -111,15 +111,20 @@ class AuditMemory:
         lines = [(fingerprint, path, _line(fingerprint, path, results)) for fingerprint, path, results in known]
         if not lines:
             return
-        self._file.seek(0, os.SEEK_END)
-        for fingerprint, path, line in lines:
-            self._lines[path] = _Line(fingerprint, self._file.tell(), len(line))
-            self._file.write(line)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.seek(0, os.SEEK_END)
+            for fingerprint, path, line in lines:
+                self._lines[path] = _Line(fingerprint, self._file.tell(), len(line))
+                self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            folder, reason = str(self._path.parent), error.strerror or error
+            raise StateFolderError(f"state folder {folder!r} cannot be written: {reason}") from error
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # what could not be written was told
+            self._file.close()
         self._lock.close()
 
     # The file

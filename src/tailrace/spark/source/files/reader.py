@@ -44,7 +44,8 @@ def read_files(
 ) -> Iterator[pa.RecordBatch]:
     """Exactly `piece`, all but what the decoder still holds (`Decoder.rest`).
 
-    Raises PipelineError where `path` is not there, DataLossError or CorruptMessageError as loss and damage go.
+    Raises PipelineError where `path` is not there or may not be read, DataLossError or CorruptMessageError as loss and
+    damage go.
     """
     if options.path is None:
         raise PipelineError("there is no path to read files from")
@@ -53,7 +54,10 @@ def read_files(
     if folder is None:
         loss.lost(piece.partition, piece.start, piece.end, f"path {options.path!r} does not hold it any more")
         return
-    yield from _FolderReader(options, folder, piece, decoder, loss, readable, pause).batches()
+    try:
+        yield from _FolderReader(options, folder, piece, decoder, loss, readable, pause).batches()
+    except PermissionError as error:  # unlike other errors of files it is the same however often it is tried
+        raise PipelineError(f"{error.filename} may not be read here: {error.strerror}") from error
 
 
 class _FolderReader:
