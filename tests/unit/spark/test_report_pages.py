@@ -18,7 +18,7 @@ from tailrace.spark.auditing.report import MOST_ROWS, audit_page
 from tailrace.spark.report.html import render
 from tailrace.spark.report.page import BarChart, Histogram, LineChart, Page, Section, Table
 from tailrace.spark.statistics.report import stats_page
-from tailrace.spark.statistics.topic_stats import Rates, TimeBucket
+from tailrace.spark.statistics.topic_stats import Rates, SizeLimit, TimeBucket
 
 
 def section(page: Page, title: str) -> Section:
@@ -199,6 +199,15 @@ def test_time_in_which_nothing_was_written_is_drawn_as_zero() -> None:
     assert points == [(60.0, 0.5), (120.0, 0.0), (180.0, 0.0), (240.0, 1.0)]
     far = dataclasses.replace(stats, rates=Rates(1, (buckets[0], TimeBucket(10**14, 1, 1, 0)), 0, 1.0, 1.0, 1.0))
     assert len(lines(stats_page(far), "Records a second").series[0].points) == 2
+
+
+def test_what_a_limit_of_size_keeps_of_records_that_all_have_one_time() -> None:
+    stats = topic_stats()
+    limits = (SizeLimit(10**6, 10**6, 0.25, None),)
+    page = stats_page(dataclasses.replace(stats, retention=dataclasses.replace(stats.retention, sizes=limits)))
+    parts = [part for section in page.sections for part in section.parts]
+    (chart,) = [part for part in parts if isinstance(part, BarChart) and part.title == "Retention by size"]
+    assert [bar.detail for bar in chart.bars] == ["keeps 25 %"]
 
 
 def test_an_empty_topic_has_a_page() -> None:

@@ -242,6 +242,16 @@ def test_damage_is_told_where_it_may_be_passed_over(tmp_path: Path) -> None:
     assert 0 < found.records < sum(len(put.rows) for put in some_puts(20))
 
 
+def test_what_was_passed_over_is_saved_by_no_codec(tmp_path: Path) -> None:
+    write_topic(tmp_path, [Put(0, (Row(T0, b"k", b"v" * 100),))] * 9)
+    file = next((tmp_path / "t-0").glob("*.log"))
+    data = bytearray(file.read_bytes())
+    data[100] ^= 0xFF
+    file.write_bytes(data)
+    (none, *_) = counted(tmp_path, options={"skipCorrupt": True}).codec_trials.trials
+    assert (none.codec, none.estimated_bytes, none.saved_bytes) == ("none", len(data), 0)
+
+
 def test_what_cannot_be_asked(tmp_path: Path, topic: tuple[Path, list[Put]]) -> None:
     path, _ = topic
     with pytest.raises(OptionError, match="top is -1"):

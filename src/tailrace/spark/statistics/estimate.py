@@ -13,7 +13,7 @@ import numpy as np
 from tailrace.record.compression import CODEC_NAMES
 from tailrace.spark.statistics.job import Found
 from tailrace.spark.statistics.key_bucket import Left
-from tailrace.spark.statistics.tally import PLAIN, Cleanable, Tally
+from tailrace.spark.statistics.tally import PLAIN, STORED, Cleanable, Tally
 from tailrace.spark.statistics.topic_stats import CodecTrial, CodecTrials, Compacted, CompactionGain
 from tailrace.spark.statistics.trials import NEW, OLD, Sieved, Trials
 
@@ -23,9 +23,9 @@ def is_exact(tally: Tally, trials: Trials) -> bool:
 
 
 def codec_trials(tally: Tally, trials: Trials, stored: int) -> CodecTrials:
-    """What is no batch of data, or was aborted, is counted as it is stored."""
+    """What is no batch of data, was aborted or cannot be read is counted as it is stored."""
     plain = int(tally.codecs[:, PLAIN].sum())
-    fixed = tally.control_bytes + tally.aborted_bytes
+    fixed = stored - int(tally.codecs[:, STORED].sum())
     exact = is_exact(tally, trials)
     found = []
     for name in CODEC_NAMES if trials.batches else ():

@@ -112,4 +112,5 @@ def _retention(stats: TopicStats) -> list[BarChart]:
 
 
 def _kept(limit: SizeLimit) -> str:
-    return "keeps nothing" if limit.oldest_ms is None else f"since {moment(limit.oldest_ms / 1000)[:16]}"
+    """From when on; its part where that is no time, as of records that all have the same."""
+    return f"keeps {share(limit.share)}" if limit.oldest_ms is None else f"since {moment(limit.oldest_ms / 1000)[:16]}"

@@ -85,10 +85,8 @@ class Cleanable:
 @dataclass
 class Tally:
     control_batches: int = 0
-    control_bytes: int = 0
     aborted_batches: int = 0
     aborted_records: int = 0
-    aborted_bytes: int = 0
     payload_bytes: int = 0
     tombstones: int = 0
     null_values: int = 0
@@ -180,10 +178,8 @@ class Tally:
         has_data = ~is_control & ~is_aborted & ~is_damaged
         data = seen.where(has_data)
         self.control_batches += int(is_control.sum())
-        self.control_bytes += int(seen.size[is_control].sum())
         self.aborted_batches += int(is_aborted.sum())
         self.aborted_records += int(seen.record_count[is_aborted].sum())
-        self.aborted_bytes += int(seen.size[is_aborted].sum())
         self.batch_sizes.add(data.size)
         self.batch_records.add(data.record_count)
         ones = np.ones(len(data), np.int64)
