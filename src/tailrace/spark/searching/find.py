@@ -197,6 +197,8 @@ def _by_predicate(
     from tailrace.spark.frames import read
     from tailrace.spark.searching.predicate import best, matching
 
+    for name, value in plan.given.items():
+        utf_8(name, value)  # Spark takes no other
     tasks = task_count(plan.offsets, spark.sparkContext.defaultParallelism)
     planned_already = ("starting", "ending", "minpartitions", "maxrecordsperpartition")
     exact = {name: value for name, value in plan.given.items() if not name.lower().startswith(planned_already)}
