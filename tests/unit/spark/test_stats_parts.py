@@ -21,7 +21,9 @@ from stats_model import check_sizes
 from stats_topics import SEGMENTED, T0, Put, Row, counted, write_topic
 
 from tailrace.model.errors import TailraceError
+from tailrace.spark.statistics import age_line
 from tailrace.spark.statistics import headers as headers_module
+from tailrace.spark.statistics.age_line import AgeLine
 from tailrace.spark.statistics.headers import Headers
 from tailrace.spark.statistics.keys import MOST_KEY_BYTES, identities, key_of
 from tailrace.spark.statistics.plan import LEAST_SAMPLE_BYTES, sample_budgets
@@ -273,6 +275,47 @@ def test_what_retention_keeps() -> None:
     undated.first_ms = undated.last_ms = None
     told = retention_of({0: undated}, [PartitionStats(0, 0, 9, 1, 5 * mb, 1, None, None)])
     assert (told.newest_ms, told.times[0].kept_bytes, told.sizes[0].oldest_ms) == (None, 5 * mb, None)
+
+
+@pytest.mark.parametrize("outliers", [(), (0,), (5, T0 - 1000 * 86_400_000)])
+def test_what_retention_keeps_of_a_long_time(outliers: tuple[int, ...]) -> None:
+    """A batch a minute for a year, in pieces that come in any order; a few times are far from all others."""
+    minute, end = 60_000, T0 + 365 * 86_400_000
+    times = np.concatenate((np.array(outliers, np.int64), np.arange(T0, end, minute, dtype=np.int64)))
+    pieces = [aged(*((at, 1) for at in piece.tolist())) for piece in np.array_split(times, 7)]
+    random.Random(3).shuffle(pieces)
+    whole = PartitionTally()
+    for piece in pieces:
+        whole.take(piece)
+    found = retention_of({0: whole}, [PartitionStats(0, 0, 9, 9, 9, 9, whole.first_ms, whole.last_ms)])
+    for each in found.times:
+        wanted = each.limit_ms // minute + 1
+        assert wanted <= each.kept_records <= wanted * 49 / 48 + 1, each.name
+    assert len(whole.ages.starts) <= age_line.MOST_BUCKETS
+
+
+@given(
+    parts=st.lists(st.lists(st.integers(-5, END_MS + 5) | st.integers(T0, T0 + 9999), max_size=60), max_size=6),
+    most=st.integers(1, 50),
+)
+def test_age_lines_add_up(parts: list[list[int]], most: int) -> None:
+    whole = AgeLine(1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(age_line, "MOST_BUCKETS", most)
+        for part in parts:
+            line = AgeLine(1)
+            for times in (part[::2], part[1::2]):
+                line.add(np.array(times, np.int64), (np.ones(len(times), np.int64),))
+            whole.take(line)
+    every = sorted(time for part in parts for time in part if 0 <= time < END_MS)
+    assert int(whole.sums.sum()) == len(every)
+    assert int(whole.undated[0]) == sum(map(len, parts)) - len(every)
+    assert (np.diff(whole.starts) > 0).all()
+    for since in every:
+        kept = int(whole.sums[whole.lasts >= since].sum())
+        older = since - (every[-1] - since) // age_line.PARTS * 2 - 1
+        assert sum(time >= since for time in every) <= kept, "nothing that is so young is missed"
+        assert kept <= sum(time >= older for time in every), "and little else is kept"
 
 
 # Harm

@@ -4,7 +4,8 @@
     plan                    the driver: which offsets, in which pieces, what is sampled of each
     job                     the Spark jobs: a shuffle that pieces are read into, and what takes from it
     piece_task, watching    a piece in a task: rows by Arrow batches, and the batches they were in
-    tally, sizes, timeline, headers     what adds up
+    tally, sizes, headers               what adds up
+    timeline, age_line                  the same over time
     keys, key_bucket, producers         what a shuffle brings together
     sample, trials, sifting             batches that are packed again: by each codec, and as compaction would
     estimate, retention, assembling     from there to what is told

@@ -39,7 +39,7 @@ def _time_limit(
     kept = np.zeros(2, np.int64)
     for each in tallies.values():
         ages = each.ages
-        is_young = ages.starts + (ages.width_ms - 1) >= (newest or 0) - limit_ms
+        is_young = ages.lasts >= (newest or 0) - limit_ms
         kept += ages.sums[is_young].sum(axis=0) + ages.undated
     kept_bytes, kept_records = kept.tolist()
     return TimeLimit(name, limit_ms, kept_records, kept_bytes, kept_bytes / stored if stored else 0.0)

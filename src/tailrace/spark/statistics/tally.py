@@ -11,6 +11,7 @@ import pyarrow as pa
 from tailrace.record.batch import CODEC_MASK
 from tailrace.record.shallow import NO_TIMESTAMP
 from tailrace.spark.source.columns import HEADERS, KEY, OFFSET, TIMESTAMP, VALUE
+from tailrace.spark.statistics.age_line import AgeLine
 from tailrace.spark.statistics.headers import Headers
 from tailrace.spark.statistics.seen import Seen
 from tailrace.spark.statistics.sizes import Numbers, Sizes, add_numbers, lengths
@@ -49,7 +50,7 @@ class PartitionTally:
     batches: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
-    ages: TimeLine = field(default_factory=lambda: TimeLine(2))
+    ages: AgeLine = field(default_factory=lambda: AgeLine(2))
     """Bytes and records of batches, by their greatest timestamps."""
 
     def take(self, other: PartitionTally) -> None:

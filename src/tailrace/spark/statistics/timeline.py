@@ -59,7 +59,7 @@ class TimeLine:
         """To at least this width, which is one of WIDTHS_MS."""
         if width_ms > self.width_ms:
             self.width_ms = width_ms
-            self.starts, self.sums = _summed(self.starts - self.starts % width_ms, self.sums)
+            self.starts, self.sums = summed(self.starts - self.starts % width_ms, self.sums)
 
     def copy(self) -> TimeLine:
         made = TimeLine(self.sums.shape[1])
@@ -75,13 +75,13 @@ class TimeLine:
         if not len(starts):
             return
         # Columns are summed before they are put together: what is added is mostly of one short time.
-        added = _summed(starts, rows)
-        self.starts, self.sums = _summed(np.concatenate((self.starts, added[0])), np.concatenate((self.sums, added[1])))
+        added = summed(starts, rows)
+        self.starts, self.sums = summed(np.concatenate((self.starts, added[0])), np.concatenate((self.sums, added[1])))
         while len(self.starts) > MOST_BUCKETS:
             self.widen(WIDTHS_MS[WIDTHS_MS.index(self.width_ms) + 1])
 
 
-def _summed(starts: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+def summed(starts: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
     found, places = np.unique(starts, return_inverse=True)
     sums = np.zeros((len(found), rows.shape[1]), np.int64)
     np.add.at(sums, places, rows)

@@ -248,8 +248,9 @@ class TimeLimit:
     limit_ms: int
     kept_records: int
     kept_bytes: int
-    """Stored, of batches that have a record as young as that, or no timestamp at all. Brokers delete whole segments: of
-    each partition they keep up to one more."""
+    """Stored, of batches that have a record as young as that, or no timestamp at all. Where there are thousands, some
+    may be older than the limit by one part in 48. Brokers delete whole segments: of each partition they keep up to one
+    more."""
     share: float
 
 
