@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from logs import NOW_MS, TOPIC_ID, marker, real_log
 
 from tailrace.record.builder import BatchBuilder
 from tailrace.spark.errors import MissingTopicError, OptionError
-from tailrace.spark.searching.find import find
+from tailrace.spark.searching import find as find_module
+from tailrace.spark.searching.find import find, wish_of
 from tailrace.spark.searching.found import ABORTED, COMMITTED, OPEN, Found, Matches
 from tailrace.spark.searching.predicate import reason
-from tailrace.spark.searching.wish import Wish
+from tailrace.spark.searching.wish import Kept, Wish
 from tailrace.spark.source import planning
 from tailrace.storage.origin import Origin
 
@@ -232,10 +234,33 @@ def record(time_ms: int, size: int = 10) -> Found:
 
 def test_what_is_too_much_for_memory_is_left_out() -> None:
     wish = Wish(limit=10, most_bytes=25)
-    assert [each.offset for each in wish.kept(record(n) for n in range(5))] == [0, 1]
-    assert wish.kept([record(0, size=100)]) == [record(0, size=100)], "one at least"
+    assert [each.offset for each in wish.kept(record(n) for n in range(5)).found] == [0, 1]
+    assert wish.kept([record(0, size=100)]).found == [record(0, size=100)], "one at least"
     newest = Wish(limit=2, newest=True)
-    assert [each.offset for each in newest.kept(record(n) for n in range(5))] == [4, 3]
+    assert [each.offset for each in newest.kept(record(n) for n in range(5)).found] == [4, 3]
+
+
+def test_nothing_takes_the_place_of_what_had_no_room() -> None:
+    wish = Wish(limit=10, most_bytes=25)
+    kept = wish.kept([record(0), record(1), record(2), record(3)])
+    assert kept == Kept([record(0), record(1)], (2, 0, 2))
+    assert wish.kept([*kept.found, record(4, size=1)], kept.cut) == kept, "it is not the third one"
+    assert wish.kept([record(-1, size=1), record(0)], kept.cut).found == [record(-1, size=1), record(0)]
+
+
+def test_the_first_ones_are_the_first_ones_where_a_task_has_no_room_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "LEAST_OFFSETS", 20)
+    monkeypatch.setattr(find_module, "LEAST_BYTES", 500)
+    monkeypatch.setattr(find_module, "wish_of", lambda *given: replace(wish_of(*given), most_bytes=2000))
+    write(tmp_path, [(T0 + n, b"k", b"v" * 80) for n in range(100)])
+    for newest in (False, True):
+        found = search(tmp_path, key="k", limit=30, newest=newest)
+        offsets = [each.offset for each in found]
+        assert 1 < len(offsets) < 30
+        assert offsets == (list(range(100))[-len(offsets) :] if newest else list(range(len(offsets))))
+        assert found.total == 100
 
 
 # What cannot be

@@ -188,7 +188,9 @@ def _by_tasks(spark: SparkSession, plan: Plan, wish: Wish, told: Told | None) ->
     if error is not None:
         raise error
     done = [each for each in results if not isinstance(each, Failure)]
-    return wish.kept(found for each in done for found in each.found), sum(each.total for each in done)
+    first_cut = min((each.kept.cut for each in done if each.kept.cut is not None), default=None)
+    kept = wish.kept((found for each in done for found in each.kept.found), first_cut)
+    return kept.found, sum(each.total for each in done)
 
 
 def _by_predicate(

@@ -83,7 +83,7 @@ def best(rows: DataFrame, wish: Wish) -> tuple[list[Found], int]:
         taken = observed.orderBy(*ranked).limit(wish.limit).collect()
     except (PySparkException, Py4JJavaError) as error:
         raise PipelineError(f"the search failed: {reason(error)}") from error
-    return wish.kept(found_of(row) for row in taken), int(seen.get["total"])
+    return wish.kept(found_of(row) for row in taken).found, int(seen.get["total"])
 
 
 def found_of(row: Any) -> Found:

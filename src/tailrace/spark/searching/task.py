@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tailrace.spark.options.source import SourceOptions
 from tailrace.spark.searching.found import Found
-from tailrace.spark.searching.wish import Wish
+from tailrace.spark.searching.wish import Kept, Wish
 from tailrace.spark.source import columns as names
 from tailrace.spark.source.columns import Columns
 from tailrace.spark.source.piece_reader import Piece, read_piece
@@ -26,21 +26,21 @@ READ_COLUMNS = Columns((*names.ALL, names.HEADERS))
 
 @dataclass(frozen=True)
 class PieceFound:
-    found: list[Found]
+    kept: Kept
     total: int
 
 
 def search_piece(options: SourceOptions, wish: Wish, piece: OffsetRange) -> PieceFound:
     """Runs in a task."""
-    kept: list[Found] = []
+    kept = Kept([])
     total = 0
     for records in read_piece(options, READ_COLUMNS, Piece(piece, wish.times)):
         matching = with_key(records, wish.key)
         total += matching.num_rows
-        worst = wish.rank(kept[-1])[0] if len(kept) == wish.limit else None
-        better = best_rows(matching, wish, worst)
+        worst = wish.rank(kept.found[-1]) if len(kept.found) == wish.limit else kept.cut
+        better = best_rows(matching, wish, None if worst is None else worst[0])
         if better.num_rows:
-            kept = wish.kept([*kept, *found_in(better)])
+            kept = wish.kept([*kept.found, *found_in(better)], kept.cut)
     return PieceFound(kept, total)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,15 @@ LATEST_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999: where calendars end."""
 
 Rank = tuple[int, int, int]
+
+
+class Kept(NamedTuple):
+    """Those of the best ranks that the limits allow."""
+
+    found: list[Found]
+    """In the order of rank."""
+    cut: Rank | None = None
+    """From here on some had no room: who has others puts none of them in their place. None: there was room for all."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +61,17 @@ class Wish:
             return -time_ms, -found.partition, -found.offset
         return time_ms, found.partition, found.offset
 
-    def kept(self, found: Iterable[Found], most_bytes: int | None = None) -> list[Found]:
-        """Those of the best ranks that the limits allow, in the order of rank."""
+    def kept(self, found: Iterable[Found], cut: Rank | None = None) -> Kept:
+        """Of what was found, in one go or with what was kept of it before: `cut` is that of all before."""
         best = sorted(found, key=self.rank)[: self.limit]
-        left = self.most_bytes if most_bytes is None else most_bytes
+        left = self.most_bytes
         for place, each in enumerate(best):
             left -= each.size_bytes
+            if cut is not None and self.rank(each) >= cut:
+                return Kept(best[:place], cut)
             if left < 0 and place:
-                return best[:place]
-        return best
+                return Kept(best[:place], self.rank(each))
+        return Kept(best, cut)
 
 
 def in_order(found: Iterable[Found]) -> tuple[Found, ...]:
