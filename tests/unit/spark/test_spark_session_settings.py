@@ -6,6 +6,7 @@ import builtins
 import re
 import sys
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -128,6 +129,15 @@ def test_log_settings_of_the_users_stay(built: dict[str, str], monkeypatch: pyte
     monkeypatch.setenv("SPARK_CONF_DIR", "conf")
     session()
     assert "spark.driver.extraJavaOptions" not in built
+
+
+def test_what_a_task_raises_is_not_logged_as_well() -> None:
+    """It reaches whoever asked, who may tell it in a line."""
+    lines = (resources.files("tailrace.spark") / module.LOG_SETTINGS).read_text().splitlines()
+    settings = dict(line.split(" = ", 1) for line in lines if not line.startswith("#"))
+    names = {value: key.removesuffix(".name") for key, value in settings.items() if key.endswith(".name")}
+    for logger in ("executor.Executor", "scheduler.TaskSetManager"):
+        assert settings[f"{names[f'org.apache.spark.{logger}']}.level"] == "off"
 
 
 def test_options_of_the_users_for_java_go_beside_ours(built: dict[str, str]) -> None:
