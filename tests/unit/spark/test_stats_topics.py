@@ -269,6 +269,9 @@ def test_what_cannot_be_asked(tmp_path: Path, topic: tuple[Path, list[Put]]) -> 
     with pytest.raises(OptionError, match=r"2 topics \(t, u\): name one"):
         counted(tmp_path)
     assert counted(tmp_path, topic="u", options={"failOnDataLoss": False}).topic == "u"
+    for several in ("t,u", "t, u", "", "."):
+        with pytest.raises(OptionError, match="is no name of a topic: statistics are of one"):
+            counted(tmp_path, topic=several)
 
 
 def test_progress_is_told(topic: tuple[Path, list[Put]], monkeypatch: pytest.MonkeyPatch) -> None:

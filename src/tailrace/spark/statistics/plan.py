@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tailrace.metadata.topic_names import is_legal_topic_name
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.errors import OptionError, PipelineError
 from tailrace.spark.options.one_topic import options_for_one_topic
@@ -45,6 +46,8 @@ def options_of(
     topic: str | None, brokers: str | None, path: str | None, options: Mapping[str, object]
 ) -> tuple[str, SourceOptions]:
     """The topic and what is told to the source. OptionError for what cannot be."""
+    if topic is not None and not is_legal_topic_name(topic):
+        raise OptionError(f"topic {topic[:60]!r} is no name of a topic: statistics are of one")
     taken = options_for_one_topic(
         options,
         brokers=brokers,
