@@ -102,6 +102,19 @@ def test_all_of_it_together_and_the_first_of_many(asked: Asked) -> None:
     assert places(found) == [(0, 399), (1, 399)]
 
 
+def test_partitions_of_which_nothing_is_read(asked: Asked, topics: Topics) -> None:
+    topic = topics.make("gaps", 3)
+    for partition, since in ((0, T0), (2, T0 + 10**9)):
+        topics.fill(topic, {partition: [Row(b"%d" % n, b"k", since + 1000 * n) for n in range(5)]})
+    *found, summary = asked("--where", "text = '3'", topic=topic)
+    assert (places(found), summary["offsets"]) == ([(0, 3), (2, 3)], 10)
+    found = asked("--where", "text >= '3'", "--at", f"@{T0 + 4000}", topic=topic)
+    assert places(found) == [(0, 3), (0, 4)]
+    assert places(asked("--where", "partition = 1", topic=topic)) == []
+    assert places(asked("--where", "true", "--partition", "1", topic=topic)) == []
+    assert places(asked("--where", "true", "--at", f"@{T0 + 10**10}", topic=topic)) == []
+
+
 def test_transactions(asked: Asked, topics: Topics, spark: SparkSession) -> None:
     topic = topics.make("transactions")
     with Cluster(topics.bootstrap_servers) as cluster, TransactionalProducer(cluster, topic) as producer:

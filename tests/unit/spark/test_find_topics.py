@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +28,7 @@ from tailrace.spark.searching.found import ABORTED, COMMITTED, OPEN, Found, Matc
 from tailrace.spark.searching.predicate import reason
 from tailrace.spark.searching.wish import Kept, Wish
 from tailrace.spark.source import planning
+from tailrace.spark.source.ranges import TimeRange
 from tailrace.storage.origin import Origin
 
 T0 = 1_700_000_000_000
@@ -124,6 +127,22 @@ def test_pieces_are_put_together(two: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(planning, "LEAST_OFFSETS", 20)
     assert places(search(two, key="k9", limit=5)) == [(0, 9), (1, 9), (0, 19), (1, 19), (0, 29)]
     assert search(two, key="k9", limit=5).total == 60
+
+
+def test_only_partitions_with_something_to_read_are_named_to_spark(two: Path, tmp_path: Path) -> None:
+    """A batch that begins a partition at its end is refused."""
+    path = shutil.copytree(two, tmp_path / "three")
+    (path / "t-2").mkdir()
+    given = find_module.given_options("t", None, str(path), None, {}, wants_aborted=False)
+    wish = wish_of(None, T0 + 10_000, "5s", "true", 10, newest=False)
+    plan = find_module.planned(given, replace(wish, times=TimeRange(T0 + 10_000, T0 + 12_000)), disorder_ms=0)
+    told = {name: json.loads(value) for name, value in find_module.edges(plan).items()}
+    assert told == {
+        "assign": {"t": [0, 1]},
+        "startingOffsets": {"t": {"0": 5, "1": 5}},
+        "endingOffsets": {"t": {"0": 7, "1": 6}},
+    }
+    assert find_module.edges(replace(plan, ranges=[])) == {"assign": '{"t": [0, 1, 2]}'}
 
 
 # Transactions

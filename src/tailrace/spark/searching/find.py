@@ -202,7 +202,7 @@ def _by_predicate(
     for name, value in plan.given.items():
         utf_8(name, value)  # Spark takes no other
     tasks = task_count(plan.offsets, spark.sparkContext.defaultParallelism)
-    planned_already = ("starting", "ending", "minpartitions", "maxrecordsperpartition")
+    planned_already = ("subscribe", "assign", "starting", "ending", "minpartitions", "maxrecordsperpartition")
     exact = {name: value for name, value in plan.given.items() if not name.lower().startswith(planned_already)}
     frame = read(
         session=spark,
@@ -216,13 +216,15 @@ def _by_predicate(
 
 
 def edges(plan: Plan) -> dict[str, str]:
-    """The ranges of the plan, as the source takes them: all partitions, empty ones too."""
-    by_partition = {each.partition: each for each in plan.ranges}
+    """The partitions and ranges of the plan, as the source takes them. A batch may not begin at the end of a partition:
+    those of which nothing is read are not named, but where there is no other."""
+    numbers: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
-    for partition in plan.ids:
-        found = by_partition.get(partition)
-        start, end = (found.start, found.end) if found is not None else (-1, -1)
-        starts.setdefault(partition.topic, {})[str(partition.partition)] = start
-        ends.setdefault(partition.topic, {})[str(partition.partition)] = end
-    return {"startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
+    for topic, partition in [each.partition for each in plan.ranges] or plan.ids:
+        numbers.setdefault(topic, []).append(partition)
+    for each in plan.ranges:
+        starts.setdefault(each.partition.topic, {})[str(each.partition.partition)] = each.start
+        ends.setdefault(each.partition.topic, {})[str(each.partition.partition)] = each.end
+    offsets = {"startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)} if plan.ranges else {}
+    return {"assign": json.dumps(numbers), **offsets}
