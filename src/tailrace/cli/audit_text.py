@@ -47,7 +47,7 @@ def show_findings(screen: Screen, found: AuditReport) -> None:
         screen.console.print(finding_text(each), soft_wrap=True)
     left = len(found.findings) - MOST_FINDINGS
     if left > 0:
-        screen.note(f"and {left:,} more: --json and --report have them all", "yellow")
+        screen.note(f"and {left:,} more: --json has them all", "yellow")
     if found.findings:
         screen.blank()
 

@@ -71,7 +71,8 @@ def told_errors(topic: str | None, *, is_path: bool) -> Iterator[None]:
         if error.filename is None:
             raise
         text = f"{error.filename} cannot be used: {error.strerror or error}"
-        raise CommandError(text, "run it as a user that has the right to") from error
+        hint = "run it as a user that has the right to" if isinstance(error, PermissionError) else ""
+        raise CommandError(text, hint) from error
     except PipelineError as error:
         if not isinstance(error.__cause__, BrokerUnreachableError):
             raise

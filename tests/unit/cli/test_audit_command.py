@@ -168,7 +168,7 @@ def test_people_get_a_picture(run: Run) -> None:
 def test_more_findings_than_fit_are_counted(run: Run) -> None:
     many = [Finding("f", "orders-0", offset, CRC, "w") for offset in range(250)]
     _, out, _ = run("data", finds=many, terminal=100)
-    assert "and 150 more: --json and --report have them all" in out
+    assert "and 150 more: --json has them all" in out
     assert len(run("data", "--json", finds=many)[1].splitlines()) == 251
 
 

@@ -219,7 +219,9 @@ def test_list_is_sorted_and_follows_links(files: RealFiles, tmp_path: Path) -> N
     (tmp_path / "B").write_bytes(b"")
     (tmp_path / "link").symlink_to(tmp_path / "a")
     (tmp_path / "broken").symlink_to(tmp_path / "nowhere")
-    expected = [("B", False), ("a", True), ("b", True), ("broken", False), ("c", True), ("link", True)]
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    names = {"B": False, "a": True, "b": True, "broken": False, "c": True, "link": True, "loop": False}
+    expected = names.items()
     assert files.list(str(tmp_path)) == [Entry(*entry) for entry in expected]
     with pytest.raises(NotADirectoryError):
         files.list(str(tmp_path / "B"))

@@ -17,6 +17,7 @@ from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.report import MOST_ROWS, audit_page
 from tailrace.spark.report.html import render
 from tailrace.spark.report.page import BarChart, Histogram, LineChart, Page, Section, Table
+from tailrace.spark.statistics import report as stats_report
 from tailrace.spark.statistics.report import stats_page
 from tailrace.spark.statistics.topic_stats import Rates, SizeLimit, TimeBucket
 
@@ -190,6 +191,18 @@ def test_the_page_of_a_topic_holds_its_statistics() -> None:
     assert curve[0] == (0, 0)
     assert all(x <= y + 1e-9 for x, y in curve)
     render(page)
+
+
+def test_a_page_shows_the_largest_of_very_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats_report, "MOST_ROWS", 2)
+    stats = topic_stats()
+    partitions = tuple(
+        dataclasses.replace(stats.partitions[n], stored_bytes=size) for n, size in enumerate((5, 7, 1, 6))
+    )
+    table = chart(stats_page(dataclasses.replace(stats, partitions=partitions)), "The largest partitions")
+    assert isinstance(table, Table)
+    assert table.words == "2 more are in --json."
+    assert [row[0].text for row in table.rows] == ["1", "3"]
 
 
 def test_time_in_which_nothing_was_written_is_drawn_as_zero() -> None:

@@ -172,7 +172,7 @@ class RealFiles:
 
     def list(self, path: str) -> builtins.list[Entry]:
         with os.scandir(path) as entries:
-            return sorted(Entry(entry.name, entry.is_dir()) for entry in entries)
+            return sorted(Entry(entry.name, _is_directory(entry)) for entry in entries)
 
     def exists(self, path: str) -> bool:
         """Only what is truly absent is False: a directory that may not be searched raises."""
@@ -232,3 +232,13 @@ class RealFiles:
     def space(self, path: str) -> Space:
         disk = os.statvfs(path)
         return Space(disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    """A link that leads to itself is none, as one that leads nowhere."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False

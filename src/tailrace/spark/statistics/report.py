@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 MOST_SLOTS: Final = 480
 """Time in which nothing was written is drawn as zeros, unless it would be more of them than this."""
-MOST_PARTITIONS: Final = 24
+MOST_BARS: Final = 24
+MOST_ROWS: Final = 2_000
+"""Of partitions, the largest: a page with many more opens slowly."""
 
 
 def stats_page(stats: TopicStats) -> Page:
@@ -163,13 +165,18 @@ def _histogram(title: str, sizes: Sizes, unit: Unit, noun: str) -> Histogram:
 def _partitions(stats: TopicStats) -> Section:
     bars = [
         Bar(f"partition {each.partition}", each.stored_bytes, size(each.stored_bytes), counted(each.records, "record"))
-        for each in stats.partitions[:MOST_PARTITIONS]
+        for each in stats.partitions[:MOST_BARS]
     ]
     titles = ("Partition", "Records", "Stored", "Batches", "First offset", "End offset")
     columns = [*(Column(title, "number") for title in titles), Column("From"), Column("To")]
-    rows = [_partition(each) for each in stats.partitions]
-    parts: list[BarChart | Table] = [Table("All partitions", columns, rows, empty="There are none.")]
-    if 1 < len(stats.partitions) <= MOST_PARTITIONS:
+    largest = sorted(stats.partitions, key=lambda each: each.stored_bytes, reverse=True)[:MOST_ROWS]
+    rows = [_partition(each) for each in sorted(largest, key=lambda each: each.partition)]
+    left = len(stats.partitions) - len(rows)
+    title, words = (
+        ("All partitions", "") if not left else ("The largest partitions", f"{whole(left)} more are in --json.")
+    )
+    parts: list[BarChart | Table] = [Table(title, columns, rows, words, empty="There are none.")]
+    if 1 < len(stats.partitions) <= MOST_BARS:
         parts.insert(0, BarChart("How even they are", bars, "Stored bytes.", is_wide=True))
     return Section("Partitions", parts)
 
