@@ -15,7 +15,7 @@ import pyarrow as pa
 from table_tasks import BAD, Record, TextPlan, files_in, reading_of, rows_of, target_of, write_records
 
 from tailrace.model.ids import TopicPartition
-from tailrace.spark.errors import DataLossError
+from tailrace.spark.errors import DataLossError, TableError
 from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables import columns
 from tailrace.spark.tables.store import DataFile
@@ -274,3 +274,16 @@ def test_rows_keep_columns_that_the_plan_does_not_have(tmp_path: Path) -> None:
     tables.merge(narrow, read(narrow, piece(1, 0, 2))[0])
     main, _ = tables.bucketed()
     assert {row["_key"]: row["new"] for row in rows_of(main.target, tables.main[0])} == {key: "!new", other: None}
+
+
+def test_more_than_can_be_sorted_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_records(tmp_path / "log", 0, [(b"key", b"x" * 600, 1_000_000), (b"key", b"y" * 600, 1_000_001)])
+    reading = reading_of(tmp_path / "log", tmp_path)
+    tables = Tables(tmp_path)
+    monkeypatch.setattr(merging, "MOST_BYTES", 1_000)
+    tables.merge(reading, read(reading, piece(0, 0, 1))[0])
+    with pytest.raises(TableError, match="take fewer records at once, by the option maxOffsetsPerTrigger"):
+        tables.merge(reading, read(reading, piece(0, 1, 2))[0])
+    monkeypatch.undo()
+    tables.merge(reading, read(reading, piece(0, 1, 2))[0])
+    assert tables.rows() == {b"key": (0, 1, "y" * 600)}

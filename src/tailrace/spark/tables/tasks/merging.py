@@ -12,16 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.spark.errors import TableError
 from tailrace.spark.tables import columns as names
 from tailrace.spark.tables.store import DataFile, FileTarget
 from tailrace.spark.tables.tasks.conform import conform, conform_table
 from tailrace.spark.tables.tasks.deciding import decide
 from tailrace.spark.tables.tasks.files import FileWriter, new_writer, row_groups
 from tailrace.spark.tables.tasks.reading import Reading
+
+MOST_BYTES: Final = (1 << 31) - 1
+"""Of a column, in rows that are decided about together: Arrow has offsets of 32 bits for what is in one array."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +63,10 @@ def merge_bucket(reading: Reading, main: Bucketed, hidden: Bucketed, bucket: int
             main_writer.write(others, partition_of(bucket))
             if ours.num_rows:
                 of_main.append(conform(_not_deleted(ours), schema))
-        decision = decide(
-            pa.Table.from_batches(of_main, schema),
-            pa.Table.from_batches(of_hidden, schema),
-            conform_table(batch, schema),
-        )
+        tables = [pa.Table.from_batches(rows, schema) for rows in (of_main, of_hidden)]
+        tables.append(conform_table(batch, schema))
+        _check_fits(bucket, tables)
+        decision = decide(*tables)
         adds = _closed(main_writer, bucket, decision.visible) if decision.changes_main else []
         hidden_adds: list[DataFile] = []
         if decision.changes_hidden:
@@ -78,6 +82,17 @@ def merge_bucket(reading: Reading, main: Bucketed, hidden: Bucketed, bucket: int
         decision.upserted,
         decision.deleted,
     )
+
+
+def _check_fits(bucket: int, tables: Sequence[pa.Table]) -> None:
+    """TableError for more than Arrow can sort: it would say something about offsets, and mean others than ours."""
+    size = max(sum(table.column(name).nbytes for table in tables) for name in tables[0].column_names)
+    if size > MOST_BYTES:
+        raise TableError(
+            f"a batch has {size / 1e9:,.1f} GB of one column for bucket {bucket}, with what the table has of the same "
+            "keys, and a task merges 2 GB at most: take fewer records at once, by the option maxOffsetsPerTrigger, or "
+            "make a table with more buckets"
+        )
 
 
 def partition_of(bucket: int) -> dict[str, str | None]:
