@@ -293,6 +293,8 @@ def test_the_first_ones_are_the_first_ones_where_a_task_has_no_room_for_all(
         ({"where": "text = '\udcff'"}, "where is .* no UTF-8"),
         ({"key": "\udcff"}, "key is .* no UTF-8"),
         ({"key": "k", "limit": 0}, "limit is 0"),
+        ({"key": "k", "limit": "5"}, "limit is '5'"),
+        ({"at": 1.5}, "at is 1.5: it must be a datetime"),
         ({"at": "yesterday"}, "at is 'yesterday'"),
         ({"at": -5}, "from 1970 to 9999"),
         ({"at": 5, "around": "long"}, "option around is 'long'"),

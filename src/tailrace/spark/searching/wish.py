@@ -78,8 +78,8 @@ def in_order(found: Iterable[Found]) -> tuple[Found, ...]:
     return tuple(sorted(found, key=lambda each: (each.timestamp_ms, each.partition, each.offset)))
 
 
-def checked_limit(limit: int) -> int:
-    if not 1 <= limit <= MOST_FOUND:
+def checked_limit(limit: object) -> int:
+    if not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
         raise OptionError(f"limit is {limit!r}: it must be a whole number from 1 to {MOST_FOUND}")
     return limit
 
@@ -105,7 +105,7 @@ def moment_ms(at: datetime | int | str) -> int:
             moment = datetime.fromisoformat(at) if isinstance(at, str) else at
             known = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
             found = (known - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, TypeError, AttributeError):  # whatever was given for it
             raise OptionError(
                 f"at is {at!r}: it must be a datetime, milliseconds since 1970, or a text like 2026-01-31T12:00:00Z"
             ) from None
