@@ -7,6 +7,7 @@ its name alone: no test registers anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """As `tailrace.spark` makes one for a laptop, small."""
+    """As `tailrace.spark` makes one for a laptop, small. The JVM stays where it was started, and with it what goes to a
+    path that is not absolute, such as the README's checkpoint."""
     pytest.importorskip("pyspark")
     from tailrace.spark import session
 
-    warehouse = tmp_path_factory.mktemp("spark") / "warehouse"
-    started = session("tests", "local[2]", {**SETTINGS, "spark.sql.warehouse.dir": warehouse}, progress=False)
+    folder = tmp_path_factory.mktemp("spark")
+    config = {**SETTINGS, "spark.sql.warehouse.dir": folder / "warehouse"}
+    with chdir(folder):
+        started = session("tests", "local[2]", config, progress=False)
     yield started
     started.stop()
 
