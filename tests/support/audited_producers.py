@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from audit_blocks import COLUMNS, Row, block_of
 
@@ -224,3 +224,14 @@ def _run(
         producers=rule.seams(),
     )
     return PieceResult(piece, seam, findings, TopicFigures())
+
+
+def everywhere(batches: Sequence[Batch]) -> Cuts:
+    return Cuts(pieces=range(1, len(batches)))
+
+
+def told(leader: Leader, **options: Any) -> list[tuple[int | None, str]]:
+    """The same in one piece and with every batch in a piece of its own."""
+    whole = audit(leader.batches, **options).told
+    assert audit(leader.batches, everywhere(leader.batches), **options).told == whole
+    return whole

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from audit_blocks import block_of
-from audited_producers import DAY_MS, START_MS, Batch, Cuts, Leader, audit
+from audited_producers import DAY_MS, START_MS, Cuts, Leader, audit, everywhere, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,21 +19,16 @@ from tailrace.model.errors import (
     TransactionCoordinatorFencedError,
 )
 from tailrace.model.ids import TopicPartition
-from tailrace.model.internal_topics import CONSUMER_OFFSETS
 from tailrace.spark.auditing.job import stitching_producers
 from tailrace.spark.auditing.job.plain import from_plain, to_plain
 from tailrace.spark.auditing.pieces import AuditPiece
 from tailrace.spark.auditing.rules import (
-    BAD_HEADER,
     COORDINATOR_EPOCH,
     HANGING_TRANSACTION,
-    MARKER_WITHOUT_TRANSACTION,
     PRODUCER_EPOCH,
     SEQUENCE_GAP,
     SEQUENCE_TWICE,
-    TRANSACTION_INDEX,
     TRANSACTION_WITHOUT_MARKER,
-    UNINDEXED_ABORT,
 )
 from tailrace.spark.auditing.task import producers
 from tailrace.spark.auditing.task.producer_seam import ProducerStretch
@@ -50,17 +45,6 @@ def _quiet() -> Iterator[None]:
     log.setLevel(logging.ERROR)
     yield
     log.setLevel(logging.NOTSET)
-
-
-def everywhere(batches: Sequence[Batch]) -> Cuts:
-    return Cuts(pieces=range(1, len(batches)))
-
-
-def told(leader: Leader, **options: Any) -> list[tuple[int | None, str]]:
-    """The same in one piece and with every batch in a piece of its own."""
-    whole = audit(leader.batches, **options).told
-    assert audit(leader.batches, everywhere(leader.batches), **options).told == whole
-    return whole
 
 
 # What a leader takes
@@ -332,194 +316,6 @@ def test_a_producer_that_was_idle_for_a_day_may_come_back_with_anything() -> Non
     leader.wait(DAY_MS)
     assert leader.data(1, 2, 70, 2) is None
     assert told(leader) == []
-
-
-# Transactions
-
-
-def test_a_transaction_whose_marker_is_missing() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.data(1, 1, 0, 2, transactional=True)
-    leader.marker(1, 2, commit=True)
-    assert told(leader) == [(2, TRANSACTION_WITHOUT_MARKER)]
-
-
-def test_behind_a_missing_marker_the_next_transaction_begins_anew() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.data(1, 1, 0, 2, transactional=True)
-    leader.marker(1, 1, commit=False)
-    for begun in (0, 2):  # whatever the transaction index takes for its begin
-        assert told(leader, began={4: begun}) == [(2, TRANSACTION_WITHOUT_MARKER)]
-
-
-def test_a_transaction_that_was_left_is_not_hanging_as_well() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.data(1, 0, 2, 2)
-    assert told(leader, alive_ms=START_MS + 60 * MINUTE_MS) == [(2, TRANSACTION_WITHOUT_MARKER)]
-
-
-def test_what_compaction_took_before_a_log_was_copied() -> None:
-    """Above the cleaner's point only offsets that are missing excuse sequences, data and markers that are."""
-    copied = Leader()
-    copied.data(1, 0, 0, 2)
-    copied.data(2, 0, 0, 2, transactional=True)
-    copied.skip(7)
-    copied.data(1, 0, 5, 2)
-    copied.marker(3, 0, commit=True)
-    copied.data(2, 1, 0, transactional=True)
-    assert told(copied, is_compacted=True) == []
-    tampered = Leader()
-    tampered.skip(7)
-    tampered.data(1, 0, 0, 2)
-    tampered.data(2, 0, 0, 2, transactional=True)
-    tampered.data(1, 0, 5, 2)
-    tampered.data(2, 1, 0, transactional=True)
-    assert told(tampered, is_compacted=True) == [(11, SEQUENCE_GAP), (13, TRANSACTION_WITHOUT_MARKER)]
-
-
-def test_a_gap_excuses_nothing_behind_it() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2)
-    leader.skip(3)
-    leader.plain()
-    leader.data(1, 0, 7, 2)
-    leader.plain()
-    leader.data(1, 0, 20, 2)
-    assert told(leader, is_compacted=True) == [(9, SEQUENCE_GAP)]
-    cuts = Cuts(segments=range(1, len(leader.batches)))
-    assert audit(leader.batches, cuts, is_compacted=True).told == [(9, SEQUENCE_GAP)]
-
-
-def test_data_without_transaction_inside_of_one() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.data(1, 0, 2, 2)
-    leader.data(1, 0, 4, 2)
-    assert told(leader) == [(2, TRANSACTION_WITHOUT_MARKER)]
-
-
-def test_a_commit_without_records_and_an_abort_without() -> None:
-    leader = Leader()
-    leader.plain(3)
-    leader.marker(1, 0, commit=False)
-    leader.marker(2, 0, commit=True)
-    assert told(leader) == [(4, MARKER_WITHOUT_TRANSACTION)]
-
-
-def test_a_commit_may_be_repeated() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 1, transactional=True)
-    leader.marker(1, 0, commit=True, coordinator_epoch=1)
-    leader.marker(1, 0, commit=True, coordinator_epoch=2)
-    assert told(leader) == []
-    leader.marker(1, 1, commit=True, coordinator_epoch=2)
-    assert told(leader) == [(3, MARKER_WITHOUT_TRANSACTION)]
-
-
-def test_a_commit_whose_records_retention_or_compaction_can_have_taken() -> None:
-    leader = Leader()
-    leader.next_offset = 5
-    leader.marker(2, 0, commit=True)
-    assert told(leader) == []
-    leader = Leader()
-    leader.plain()
-    leader.marker(2, 0, commit=True)
-    assert told(leader, cleaned_to=1) == []
-    assert told(leader, cleaned_to=0) == [(1, MARKER_WITHOUT_TRANSACTION)]
-
-
-def test_a_coordinator_epoch_that_falls() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 1, transactional=True)
-    leader.marker(1, 0, commit=True, coordinator_epoch=4)
-    leader.data(1, 0, 1, 1, transactional=True)
-    leader.marker(1, 0, commit=True, coordinator_epoch=3)
-    assert told(leader) == [(3, COORDINATOR_EPOCH)]
-
-
-def test_an_abort_that_the_index_does_not_name() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.marker(1, 0, commit=False)
-    leader.marker(2, 0, commit=False)  # has no records: no index names it
-    assert told(leader) == []
-    assert told(leader, unindexed=[2, 3]) == [(2, UNINDEXED_ABORT)]
-    assert audit(leader.batches, unindexed=[2]).findings[0].file.endswith("/00000000000000000000.txnindex")
-    assert told(leader, unindexed=[2, 3], cleaned_to=1) == []  # compaction wrote the index
-
-
-def test_an_abort_that_the_index_lets_begin_elsewhere() -> None:
-    leader = Leader()
-    leader.plain(4)
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.data(1, 0, 2, 2, transactional=True)
-    leader.marker(1, 0, commit=False)
-    assert told(leader, began={8: 4}) == []
-    assert told(leader, began={8: 6}) == [(8, TRANSACTION_INDEX)]
-
-
-def test_data_without_sequence() -> None:
-    """Which a leader refuses a client, and coordinators write into one topic only."""
-    leader = Leader()
-    for sequence in (0, 3, -1, 9):
-        leader.data(1, 0, sequence, 3)
-    leader.data(1, 0, 13, 3)
-    assert told(leader) == [(6, BAD_HEADER), (12, SEQUENCE_GAP)]
-    assert told(leader, topic=CONSUMER_OFFSETS) == []
-
-
-def test_coordinators_write_no_sequences() -> None:
-    leader = Leader()
-    for _ in range(3):
-        leader.data(1, 0, 0, 2, transactional=True)
-    leader.marker(1, 0, commit=True)
-    leader.data(1, 0, 0, 2)
-    assert told(leader, topic=CONSUMER_OFFSETS) == []
-    leader.marker(1, 0, commit=True, coordinator_epoch=-1)
-    assert told(leader, topic=CONSUMER_OFFSETS) == [(9, COORDINATOR_EPOCH)]
-
-
-# Hanging transactions
-
-
-@pytest.mark.parametrize(("minutes", "is_told"), [(20, False), (21, True)])
-def test_a_transaction_hangs_that_is_open_for_longer_than_any_may_be(minutes: int, is_told: bool) -> None:
-    leader = Leader()
-    leader.plain(3)
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.data(2, 0, 0, 2, transactional=True)
-    leader.marker(2, 0, commit=True)
-    found = told(leader, alive_ms=START_MS + minutes * MINUTE_MS)
-    assert found == ([(3, HANGING_TRANSACTION)] if is_told else [])
-
-
-def test_a_transaction_at_the_high_watermark_or_behind_damage_is_not_known_to_hang() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.plain(3)
-    late_ms = START_MS + DAY_MS
-    assert audit(leader.batches, Cuts(damage=[1]), alive_ms=late_ms).told == []
-    assert audit(leader.batches, alive_ms=late_ms).told == [(0, HANGING_TRANSACTION)]
-
-
-def test_a_transaction_of_records_of_long_ago_is_as_young_as_a_marker_before_it() -> None:
-    leader = Leader()
-    leader.data(1, 0, 0, 2, transactional=True)
-    leader.now_ms += DAY_MS
-    leader.marker(2, 0, commit=False)
-    leader.now_ms -= DAY_MS
-    late_ms = START_MS + DAY_MS + 9 * MINUTE_MS
-    assert told(leader, alive_ms=late_ms) == [(0, HANGING_TRANSACTION)]
-    leader.data(1, 0, 2, 2, transactional=True)
-    assert told(leader, alive_ms=late_ms) == []
-    leader.now_ms += DAY_MS
-    leader.marker(1, 0, commit=True)
-    leader.now_ms -= DAY_MS
-    leader.data(1, 0, 4, 2, transactional=True)
-    assert told(leader, alive_ms=late_ms) == []
 
 
 # Damage and compaction
