@@ -9,7 +9,6 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,19 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 import pyarrow as pa
+from sample_tables import STATUS, plain
 
 from tailrace.cli import table_run
-from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.main import main
 from tailrace.cli.output import CommandError
 from tailrace.cli.pipeline import Position
 from tailrace.cli.table_items import first_version
-from tailrace.cli.table_run import follow
-from tailrace.cli.table_shows import BarShow, LineShow
 from tailrace.client.errors import BrokerUnreachableError
 from tailrace.spark import spark_session
 from tailrace.spark.errors import ForeignTableError, MissingTopicError, PipelineError, TableError
 from tailrace.spark.tables import table as table_module
 from tailrace.spark.tables.job import places
 from tailrace.spark.tables.job.dry_run import DryRun
-from tailrace.spark.tables.job.report import Progress, TableReport
 from tailrace.spark.tables.job.settings import TableSettings
 from tailrace.spark.tables.job.status import PartitionStatus, TableStatus
 from tailrace.spark.tables.store import About, Commit, DataFile, FileTarget, Removed
@@ -43,7 +39,6 @@ from tailrace.spark.tables.store_at import store_at
 
 Captured = pytest.CaptureFixture[str]
 Run = Callable[..., tuple[int, str, str]]
-COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 COMMITS = [
     Commit(4, 1_700_000_300_000, "append", {0: 30, 1: 12}, {"rows": 20}),
@@ -55,48 +50,6 @@ FILES = [
     DataFile("_day=2026-11-16/a.parquet", {"_day": "2026-11-16"}, 20, 4000),
     DataFile("_day=2026-11-17/b.parquet", {"_day": "2026-11-17"}, 22, 5000),
 ]
-STATUS = TableStatus(
-    topic="orders",
-    table="tables/orders",
-    format="delta",
-    mode="append",
-    version=4,
-    made_ms=1_700_000_300_000,
-    partitions=(PartitionStatus(0, 30, 0, 130), PartitionStatus(1, 12, 0, 12), PartitionStatus(2, 5, None, None)),
-    rows=42,
-    files=2,
-    size_bytes=9000,
-    dead_letters=3,
-)
-REPORT = TableReport(
-    topic="orders",
-    table="tables/orders",
-    format="delta",
-    mode="append",
-    created=True,
-    version=4,
-    batches=2,
-    rows=42,
-    dead_letters=3,
-    files=2,
-    size_bytes=9000,
-    start={0: 0, 1: 0},
-    offsets={0: 30, 1: 12},
-    removed=Removed(3, 700, 1),
-    seconds=2.0,
-    busy_seconds=1.0,
-)
-FIRST = TableReport(
-    "orders",
-    "tables/orders",
-    "delta",
-    "append",
-    version=2,
-    batches=1,
-    rows=22,
-    start={0: 0, 1: 0},
-    offsets={0: 20, 1: 2},
-)
 
 
 class StubSnapshot:
@@ -126,10 +79,6 @@ class StubStore:
 
     def history(self) -> list[Commit]:
         return self._commits
-
-
-def plain(out: str) -> str:
-    return COLOURS.sub("", out).replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.fixture
@@ -486,95 +435,3 @@ def test_versions_that_were_taken_back_do_not_count() -> None:
     ]
     assert first_version(history, [Position(0, 20)])["version"] == 5
     assert first_version(history, [Position(0, 5)])["version"] == 2
-
-
-# Running
-
-
-def progress(report: TableReport, doing: str = "reading") -> Progress:
-    return Progress(doing, 1, 5, 20, 100, report)
-
-
-def test_a_line_for_each_batch_and_a_summary(capsys: Captured) -> None:
-    show = LineShow(as_json=True)
-    with show:
-        show.told(progress(TableReport("orders", "tables/orders", "delta", "append")))
-        show.told(progress(FIRST, "committing"))
-        show.told(progress(FIRST, "waiting"))
-    show.end(REPORT)
-    first, second, summary = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert (first["batch"], first["rows"], first["records"], first["offsets"]) == (1, 22, 22, {"0": 20, "1": 2})
-    assert (second["batch"], second["rows"], second["records"]) == (2, 20, 20)
-    assert (summary["type"], summary["rows"], summary["records_per_s"]) == ("summary", 42, 42)
-    assert summary["removed"] == {"files": 3, "bytes": 700, "versions": 1}
-
-
-def test_a_bar_and_a_summary_for_people(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    with BarShow("orders") as show:
-        for doing in ("reading", "committing", "compacting", "retaining", "waiting"):
-            show.told(progress(REPORT, doing))
-        show.ending()
-        show.told(progress(REPORT))
-    show.end(REPORT)
-    out = plain(capsys.readouterr().out)
-    assert "✓ tables/orders: 42 records of orders in 2.0 s" in out
-    assert re.search(r"dead letters +3", out)
-    assert re.search(r"offsets +0: 0–30 +1: 0–12", out)
-    assert re.search(r"removed +1 version, 3 files, 700 B", out)
-
-
-def test_the_bar_tells_what_is_left_and_never_a_share_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
-    with BarShow("orders") as show:
-        show.told(progress(FIRST))
-        (task,) = show.bars.tasks
-        assert (task.total, task.completed, task.fields["more"].split(" · ")[0]) == (20, 5, "95 records left")
-        show.told(Progress("waiting", 1, 0, 0, 0, FIRST))
-        assert (task.total, task.fields["more"]) == (None, "")
-        show.ending()
-        show.told(progress(FIRST))
-        assert task.description == "ending after this batch; Ctrl-C again ends at once"
-
-
-class StubJob:
-    """Fails, or runs until it is stopped."""
-
-    def __init__(self, looks: int, error: Exception | None = None) -> None:
-        self._looks = looks
-        self._error = error
-        self.is_stopped = False
-        self.report = REPORT
-        self.interrupts: Interrupts | None = None
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        self._looks -= 1
-        if self._looks > 0:
-            return False
-        if self._error is not None:
-            raise self._error
-        assert self.interrupts is not None
-        self.interrupts.asked = True
-        return False
-
-    def stop(self) -> TableReport:
-        self.is_stopped = True
-        return REPORT
-
-    def status(self) -> TableStatus:
-        return STATUS
-
-
-def test_it_goes_on_until_it_is_asked_to_end(tmp_path: Path) -> None:
-    job, interrupts, metrics = StubJob(3), Interrupts(), tmp_path / "orders.prom"
-    job.interrupts = interrupts
-    report = follow(job, LineShow(as_json=True), str(metrics), nullcontext(interrupts), clock=lambda: 0.0)
-    assert report is REPORT
-    assert job.is_stopped
-    assert metrics.exists()
-
-
-def test_a_job_that_fails_ends_it() -> None:
-    job = StubJob(2, ForeignTableError("it is another's"))
-    with pytest.raises(ForeignTableError):
-        follow(job, LineShow(as_json=True), None, nullcontext(Interrupts()))
