@@ -24,7 +24,7 @@ from tailrace.spark.errors import (
     TableError,
 )
 from tailrace.spark.tables.delta.store import DeltaStore
-from tailrace.spark.tables.job import work
+from tailrace.spark.tables.job import planning, work
 from tailrace.spark.tables.store import Change
 from tailrace.spark.tables.table import TableReport, dry_run, metrics_text, run_table, status, table_settings
 from tailrace.spark.tables.values.spec import ValueSpec
@@ -268,6 +268,17 @@ def test_what_would_be_done(tmp_path: Path) -> None:
     assert not rig.place.parent.exists()
     seen = status(rig.settings())
     assert (seen.version, seen.behind) == (None, 60)
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_an_upsert_takes_no_more_at_once_than_its_tasks_can_hold(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = filled(tmp_path, "delta", mode)
+    monkeypatch.setattr(planning, "LARGE_RECORD_BYTES", 100)
+    monkeypatch.setattr(planning, "MOST_BUCKET_BYTES", 400)  # 1,600 in all buckets, which are some 20 records
+    assert (rig.run().batches == 1) == (mode == "append")
+    rig.check()
 
 
 def test_small_files_are_compacted_between_batches(tmp_path: Path) -> None:

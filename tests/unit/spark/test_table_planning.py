@@ -12,7 +12,19 @@ from tailrace.model.ids import TopicPartition
 from tailrace.spark.options.source import SourceOptions
 from tailrace.spark.options.subscription import Topics
 from tailrace.spark.source.ranges import Bounds
-from tailrace.spark.tables.job.planning import At, Limits, furthest, is_ahead, losses, next_batch, tasks_of
+from tailrace.spark.tables.job.planning import (
+    LARGE_RECORD_BYTES,
+    MOST_BUCKET_BYTES,
+    At,
+    Limits,
+    fitting,
+    furthest,
+    is_ahead,
+    losses,
+    may_be_too_large,
+    next_batch,
+    tasks_of,
+)
 from tailrace.spark.tables.job.topic import Sight
 
 TOPIC = "orders"
@@ -41,6 +53,26 @@ def test_no_more_than_may_be_at_once() -> None:
     assert batch is not None
     assert batch.end == {0: 10, 1: 30}
     assert not batch.is_last
+
+
+@pytest.mark.parametrize(
+    ("buckets", "record_bytes", "most"),
+    [(32, 0, 5_000_000), (32, 100, 5_000_000), (32, 100_000, 85_899), (1, 10_000, 26_843), (1, 10**12, 1)],
+)
+def test_of_large_records_fewer_are_taken_at_once(buckets: int, record_bytes: int, most: int) -> None:
+    limits = fitting(Limits(5_000_000, 7), buckets, record_bytes)
+    assert (limits.max_offsets, limits.min_offsets) == (most, 7)
+    assert most == 1 or most * record_bytes <= buckets * MOST_BUCKET_BYTES
+    batch = next_batch(TOPIC, At({0: 0}, {}), sight(5_000_000), limits)
+    assert batch is not None
+    assert batch.records == most
+    if record_bytes >= LARGE_RECORD_BYTES:
+        assert not may_be_too_large(batch, buckets)
+
+
+def test_records_are_looked_at_only_where_a_batch_has_very_many() -> None:
+    batches = [next_batch(TOPIC, At({0: 0}, {}), sight(count), PLENTY) for count in (2_684, 2_685)]
+    assert [each is not None and may_be_too_large(each, 1) for each in batches] == [False, True]
 
 
 def test_a_new_partition_begins_at_its_start() -> None:

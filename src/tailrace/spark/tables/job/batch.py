@@ -21,11 +21,21 @@ from tailrace.spark.errors import ChangedMeanwhileError, TableError
 from tailrace.spark.source.loss import LossPolicy
 from tailrace.spark.tables.columns import BUCKET
 from tailrace.spark.tables.job.layout import grown
-from tailrace.spark.tables.job.planning import Batch, Limits, Loss, furthest, losses, next_batch, tasks_of
+from tailrace.spark.tables.job.planning import (
+    Batch,
+    Limits,
+    Loss,
+    fitting,
+    furthest,
+    losses,
+    may_be_too_large,
+    next_batch,
+    tasks_of,
+)
 from tailrace.spark.tables.job.report import COMMITTING, READING, Progress, TableReport, Told
 from tailrace.spark.tables.job.settings import TableSettings
 from tailrace.spark.tables.job.tables import Tables, TableSet, planned_on
-from tailrace.spark.tables.job.topic import Topic
+from tailrace.spark.tables.job.topic import Sight, Topic
 from tailrace.spark.tables.job.work import Work
 from tailrace.spark.tables.store import APPEND, UPSERT, Change, DataFile, Offsets, Snapshot
 from tailrace.spark.tables.tasks import AppendDone, Bucketed, Reading, Tally, UpsertDone
@@ -35,6 +45,8 @@ from tailrace.spark.tables.values.plan import Discovered, ValuePlan
 SCHEMA: Final = "schema"
 MOST_DISCOVERIES: Final = 100
 """Of one batch. Each makes the plan larger, so there is an end to them, but not one that anybody would wait for."""
+SAMPLED: Final = 1_000
+"""Values, to know how large they are."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,8 @@ class Batches:
         self._loaded: Tables | None = None
         self._plan: ValuePlan | None = None
         self._lost: set[Loss] = set()
+        self._record_bytes: float | None = None
+        """Of the records of the last batch, on average, or of some that are to come."""
         self.report = TableReport(settings.topic, tables.stores.main.name, settings.format, settings.mode)
 
     # For who runs them
@@ -88,7 +102,7 @@ class Batches:
         sight = self._topic.look()
         self._set.check_topic(tables.main.about, sight.topic_id)
         self._tell_losses(losses(self._topic.name, tables.at(), sight.bounds))
-        batch = next_batch(self._topic.name, tables.at(), sight, limits, until)
+        batch = self._planned(tables, sight, limits, until)
         if batch is None:
             return None
         with self._planned_on(tables):
@@ -99,6 +113,16 @@ class Batches:
         self._count(batch, done)
         self._topic.tell(self._loaded.main.offsets)
         return batch
+
+    def _planned(self, tables: Tables, sight: Sight, limits: Limits, until: Offsets | None) -> Batch | None:
+        batch = next_batch(self._topic.name, tables.at(), sight, limits, until)
+        buckets = tables.main.about.buckets
+        if batch is None or buckets is None or not may_be_too_large(batch, buckets):
+            return batch
+        if self._record_bytes is None:
+            values = self._topic.sample(batch.start, SAMPLED)
+            self._record_bytes = values.nbytes / max(len(values), 1)
+        return next_batch(self._topic.name, tables.at(), sight, fitting(limits, buckets, self._record_bytes), until)
 
     # Making it
 
@@ -218,6 +242,7 @@ class Batches:
 
     def _count(self, batch: Batch, done: Done) -> None:
         rows, report = done.rows, self.report
+        self._record_bytes = rows.read_bytes / max(batch.records, 1)
         files = [*rows.adds, *rows.hidden_adds, *rows.dead_adds]
         assert self._loaded is not None
         self.report = replace(

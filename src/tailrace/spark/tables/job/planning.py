@@ -9,7 +9,7 @@ them too if that is not too far. They never take a batch to what cannot be seen:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from tailrace.model.ids import TopicPartition
@@ -22,6 +22,10 @@ from tailrace.spark.tables.store import Offsets
 from tailrace.spark.tables.tasks.reading import RECORDS_FOR_A_TASK
 
 MOST_RECORDS_OF_A_TASK: Final = 2_000_000
+MOST_BUCKET_BYTES: Final = 256 << 20
+"""That a batch brings for a bucket: the task that merges it has them in memory."""
+LARGE_RECORD_BYTES: Final = 100_000
+"""What nobody looked at yet is taken to be smaller."""
 
 
 class At(NamedTuple):
@@ -97,6 +101,17 @@ def next_batch(topic: str, at: At, sight: Sight, limits: Limits, until: Offsets 
         ranges=tuple(each for each in ranges if each.size),
         left=sum(max(behind - max(start[each], bounds[each].start), 0) for each, behind in latest.items()),
     )
+
+
+def may_be_too_large(batch: Batch, buckets: int) -> bool:
+    """Whether it has to be known how large its records are."""
+    return batch.records > buckets * MOST_BUCKET_BYTES // LARGE_RECORD_BYTES
+
+
+def fitting(limits: Limits, buckets: int, record_bytes: float) -> Limits:
+    """So that buckets get no more than tasks can hold, where keys are spread evenly."""
+    most = int(buckets * MOST_BUCKET_BYTES / max(record_bytes, 1.0))
+    return replace(limits, max_offsets=max(min(limits.max_offsets, most), 1))
 
 
 def _under_way(
