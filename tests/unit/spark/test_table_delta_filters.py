@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tailrace.spark.tables.delta.store import DeltaStore
 from tailrace.spark.tables.store import About, Change, FileTarget
@@ -90,3 +94,59 @@ def test_filters_find_every_row(table: tuple[Path, pa.Table], path: tuple[str, .
             assert dataset.to_table(filter=asked).num_rows == wanted, (asked, wanted)
     is_null = field.is_null()
     assert dataset.to_table(filter=is_null).num_rows == expected.filter(is_null).num_rows
+
+
+def _struct_of(kinds: list[pa.DataType]) -> pa.DataType:
+    return pa.struct([(f"f{number}", kind) for number, kind in enumerate(kinds)])
+
+
+LEAVES = st.sampled_from([pa.int64(), pa.string(), pa.binary(), pa.float64(), pa.list_(pa.int64())])
+KIND = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=12).map(_struct_of),
+        st.lists(inner, min_size=1, max_size=6).map(lambda kinds: pa.list_(_struct_of(kinds))),
+    ),
+    max_leaves=20,
+)
+
+
+def _value_of(kind: pa.DataType, dice: random.Random) -> Any:
+    if dice.random() < 0.4:
+        return None
+    if pa.types.is_struct(kind):
+        return {each.name: _value_of(each.type, dice) for each in kind}
+    if pa.types.is_list(kind):
+        return [_value_of(kind.value_type, dice) for _ in range(dice.randrange(3))]
+    number = dice.randrange(5)
+    return {pa.int64(): number, pa.string(): str(number), pa.binary(): b"%d" % number, pa.float64(): number / 2}[kind]
+
+
+def _single_paths(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """Structs, too: a reader may ask whether one is null."""
+    for each in fields:
+        yield (*above, each.name), each.type
+        if pa.types.is_struct(each.type):
+            yield from _single_paths(each.type, (*above, each.name))
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(kinds=st.lists(KIND, min_size=1, max_size=45), seed=st.integers(0, 2**32))
+def test_filters_of_any_columns(tmp_path_factory: pytest.TempPathFactory, kinds: list[pa.DataType], seed: int) -> None:
+    """However lists and structs stand before a column, and whether all of a struct is null in a file or not."""
+    dice = random.Random(seed)
+    schema = pa.schema(list(_struct_of(kinds)))
+    place = tmp_path_factory.mktemp("delta") / "any"
+    snapshot = DeltaStore(str(place)).create(ABOUT, schema, {0: 0})
+    written = [[_value_of(_struct_of(kinds), dice) or {} for _ in range(2)] for _ in range(3)]
+    files = [write(snapshot.target(), f"{n}.parquet", each) for n, each in enumerate(written)]
+    snapshot.commit(Change("append", {0: 5}, [each.data_file() for each in files]))
+    expected = pa.Table.from_pylist([row for each in written for row in each], schema)
+    dataset = DeltaTable(str(place)).to_pyarrow_dataset()
+    for path, kind in _single_paths(schema):
+        field = ds.field(*path)
+        asked = [field.is_null(), field.is_valid()]
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            asked += [field >= 2, field == 0]
+        for each in asked:
+            assert dataset.to_table(filter=each).num_rows == expected.filter(each).num_rows, (path, each)

@@ -14,7 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.spark.tables.delta.statistics import MOST_CHARACTERS, MOST_COLUMNS, statistics_of
+from tailrace.spark.tables.delta.statistics import (
+    MOST_CHARACTERS,
+    MOST_COLUMNS,
+    NUM_INDEXED_COLUMNS,
+    STATS_COLUMNS,
+    most_columns_of,
+    statistics_of,
+)
 
 SCHEMA = pa.schema(
     [
@@ -99,6 +106,39 @@ def test_long_texts_and_many_columns() -> None:
     assert found["maxValues"] == {"s": "b" * (MOST_CHARACTERS - 1) + "c"}
     wide = pa.schema([(f"c{number}", pa.int64()) for number in range(MOST_COLUMNS + 5)])
     assert len(told([{"c0": 1}], wide)["nullCount"]) == MOST_COLUMNS
+
+
+def test_lists_do_not_count() -> None:
+    """Readers count a list of structs as one column or as several: none may miss bounds that it expects."""
+    many = pa.list_(pa.struct({f"f{number}": pa.int64() for number in range(40)}))
+    numbers = {f"c{number}": pa.int64() for number in range(MOST_COLUMNS)}
+    found = told([dict.fromkeys(numbers, 1)], pa.schema({"l": many, **numbers}))
+    assert set(found["minValues"]) == set(numbers)
+
+
+def test_a_struct_of_nulls_is_told_as_one() -> None:
+    kind = pa.struct({"x": pa.int64(), "y": pa.struct({"z": pa.string(), "l": pa.list_(pa.int64())})})
+    assert told([{"o": None}, {"o": {"x": None, "y": None}}], pa.schema({"o": kind})) == {
+        "numRecords": 2,
+        "minValues": {"o": {"y": {}}},
+        "maxValues": {"o": {"y": {}}},
+        "nullCount": {"o": {"x": 2, "y": {"z": 2}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("configuration", "most"),
+    [
+        ({}, MOST_COLUMNS),
+        ({NUM_INDEXED_COLUMNS: "3"}, MOST_COLUMNS),
+        ({NUM_INDEXED_COLUMNS: "100"}, 100),
+        ({NUM_INDEXED_COLUMNS: "-1"}, None),
+        ({NUM_INDEXED_COLUMNS: "many"}, None),
+        ({STATS_COLUMNS: "a,b"}, None),
+    ],
+)
+def test_as_many_columns_as_the_table_is_configured_for(configuration: dict[str, str], most: int | None) -> None:
+    assert most_columns_of(configuration) == most
 
 
 @pytest.mark.parametrize(

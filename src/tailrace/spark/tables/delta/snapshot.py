@@ -29,7 +29,7 @@ from tailrace.spark.tables.delta.lake import (
 )
 from tailrace.spark.tables.delta.log import COMMIT, FACTS, OFFSETS, OPERATION, Log, path_of
 from tailrace.spark.tables.delta.offsets import offsets_at, transactions
-from tailrace.spark.tables.delta.statistics import statistics_of
+from tailrace.spark.tables.delta.statistics import most_columns_of, statistics_of
 from tailrace.spark.tables.delta.types import delta_columns, new_fields, to_arrow, to_delta
 from tailrace.spark.tables.durable import sync
 from tailrace.spark.tables.store import About, Change, DataFile, FileTarget, Offsets
@@ -106,7 +106,10 @@ class DeltaSnapshot:
         for each in change.adds:
             if each.path in partitions:
                 raise TableError(f"{each.path} is in the Delta table at {self._log.root} already")
-        actions: list[AddAction | RemoveAction] = [_added(each, now_ms, is_change) for each in change.adds]
+        most_columns = most_columns_of(self._table.metadata().configuration)
+        actions: list[AddAction | RemoveAction] = [
+            _added(each, now_ms, is_change, most_columns) for each in change.adds
+        ]
         actions += [
             RemoveAction(each.path, is_change, now_ms, each.size_bytes, dict(each.partition)) for each in change.removes
         ]
@@ -242,6 +245,6 @@ def _check_adds(root: Path, adds: Sequence[DataFile]) -> None:
             )
 
 
-def _added(file: DataFile, now_ms: int, is_change: bool) -> AddAction:
-    stats = statistics_of(file.rows, file.footer, has_nan=file.has_nan)
+def _added(file: DataFile, now_ms: int, is_change: bool, most_columns: int | None) -> AddAction:
+    stats = statistics_of(file.rows, file.footer, has_nan=file.has_nan, most_columns=most_columns)
     return AddAction(file.path, file.size_bytes, dict(file.partition), now_ms, is_change, stats)

@@ -4,16 +4,20 @@ Readers leave files out by it, so each bound must hold for every row. And a file
 none: deltalake takes a column without bounds, in a file that has others, for one without any value. So a file goes
 without where a bound cannot be told: numbers that are not finite (Parquet leaves NaN out of its bounds, and for Delta's
 readers it is the greatest), decimals of more digits than every reader of JSON keeps, days beyond the calendar. Long
-texts have bounds of their beginnings. Only the first columns are told of, as Delta does it unless configured.
+texts have bounds of their beginnings. Only the first columns are told of, as Delta does it unless configured: by a
+count of those that have one value in a row, for readers differ in how they count lists, and none must expect bounds
+of a column that is left out here. Nested columns without any bound are there as empty objects: where one is missing,
+all of the struct is taken for null.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from math import isfinite
 from typing import Any, Final
 
@@ -21,6 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 MOST_COLUMNS: Final = 32
+NUM_INDEXED_COLUMNS: Final = "delta.dataSkippingNumIndexedCols"
+STATS_COLUMNS: Final = "delta.dataSkippingStatsColumns"
 MOST_CHARACTERS: Final = 64
 MOST_DIGITS: Final = 15
 """That a double keeps, which is what some readers make of a decimal."""
@@ -39,32 +45,45 @@ class _UnboundedError(Exception):
     """There is a value that no bound can be told for."""
 
 
-def statistics_of(rows: int, footer: pq.FileMetaData | None, *, has_nan: bool = False) -> str:
+def statistics_of(
+    rows: int, footer: pq.FileMetaData | None, *, has_nan: bool = False, most_columns: int | None = MOST_COLUMNS
+) -> str:
     """As JSON, in the form of Delta's `stats`. `has_nan`: whether any number of the file may be NaN."""
     told: dict[str, Any] = {"numRecords": rows}
     if footer is not None and not has_nan:
         with suppress(_UnboundedError):
-            told |= _of_columns(footer)
+            told |= _of_columns(footer, most_columns)
     return json.dumps(told, separators=(",", ":"), allow_nan=False)
 
 
-def _of_columns(footer: pq.FileMetaData) -> dict[str, Any]:
+def most_columns_of(configuration: Mapping[str, str]) -> int | None:
+    """Of which readers of a table with these properties may expect bounds. None: of any."""
+    if STATS_COLUMNS in configuration:
+        return None
+    try:
+        most = int(configuration.get(NUM_INDEXED_COLUMNS, MOST_COLUMNS))
+    except ValueError:
+        return None
+    return max(most, MOST_COLUMNS) if most >= 0 else None
+
+
+def _of_columns(footer: pq.FileMetaData, most_columns: int | None) -> dict[str, Any]:
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for number, path, kind in _columns(footer.schema.to_arrow_schema()):
+    for number, path, kind in islice(_columns(footer.schema.to_arrow_schema()), most_columns):
         count, bounds = _of_column(footer, number, kind)
-        _put(nulls, path, count)
+        _inside(nulls, path)[path[-1]] = count
+        low, high = _inside(least, path), _inside(greatest, path)
         if bounds is not None:
-            _put(least, path, bounds[0])
-            _put(greatest, path, bounds[1])
+            low[path[-1]], high[path[-1]] = bounds
     return {"minValues": least, "maxValues": greatest, "nullCount": nulls}
 
 
 def _columns(schema: pa.Schema) -> Iterator[tuple[int, tuple[str, ...], pa.DataType]]:
     """Those that have one value in a row: the column's number in the file, its path, its type."""
     for number, (path, kind, is_single) in enumerate(_leaves(schema, (), True)):
-        if is_single and number < MOST_COLUMNS:
+        if is_single:
             yield number, path, kind
 
 
@@ -167,7 +186,8 @@ def _moment(count: int, kind: pa.TimestampType) -> str:
     return f"{text}Z" if kind.tz else text
 
 
-def _put(into: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _inside(told: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """The object that a column is in, made where it is not there."""
     for name in path[:-1]:
-        into = into.setdefault(name, {})
-    into[path[-1]] = value
+        told = told.setdefault(name, {})
+    return told
