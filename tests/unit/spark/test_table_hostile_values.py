@@ -19,7 +19,7 @@ from table_values_evolved import FORMATS
 
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.values.framing import framed
-from tailrace.spark.tables.values.json_inference import MOST_FIELDS
+from tailrace.spark.tables.values.places import MOST_FIELDS
 from tailrace.spark.tables.values.plan import Decoded, ValuePlan
 from tailrace.spark.tables.values.spec import ValueSpec
 

@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 
 from tailrace.spark.errors import SchemaMismatchError
 from tailrace.spark.tables.values.json import JsonPlan, inferred_json
-from tailrace.spark.tables.values.json_inference import (
-    MOST_FIELDS,
-    inferred,
-    joined,
-    leaves,
-    widened,
-)
+from tailrace.spark.tables.values.json_inference import inferred, joined, widened
+from tailrace.spark.tables.values.places import MOST_FIELDS, leaves
 from tailrace.spark.tables.values.plan import Decoded
 from tailrace.spark.tables.values.type_names import shown
 

@@ -30,17 +30,15 @@ from tailrace.spark.tables.values.json_columns import (
     readable_types,
 )
 from tailrace.spark.tables.values.json_inference import (
-    MOST_FIELDS,
-    Places,
     inferred,
     joined,
-    leaves,
     unusable,
     unusable_below,
     widened,
     with_text_for_nulls,
     without_nulls,
 )
+from tailrace.spark.tables.values.places import ELEMENT, MOST_FIELDS, TOP, VALUE, Path, Places, leaves
 from tailrace.spark.tables.values.plan import NOTHING, Decoded, Discovered
 from tailrace.spark.tables.values.type_names import shown, shown_type
 
@@ -118,7 +116,7 @@ def _columns_of_sample(values: pa.Array, reserved: frozenset[str], barred: str) 
             f"the values have {leaves(made)} fields, and at most {MOST_FIELDS} become columns by themselves: declare a "
             "schema (a MAP for objects whose names are data), or take the values as string"
         )
-    return joined([], list(made))
+    return joined([], list(made), reserved)
 
 
 def _reading(columns: Sequence[pa.Field]) -> tuple[pa.Field, ...]:
@@ -325,11 +323,16 @@ def _on_the_way(steps: tuple[str | None, ...], reading: Sequence[pa.Field]) -> l
     return types
 
 
-def _path(name: str, steps: tuple[str | None, ...], reading: Sequence[pa.Field]) -> str:
-    names = []
+def _path(name: str, steps: tuple[str | None, ...], reading: Sequence[pa.Field]) -> Path:
+    path = TOP
     for step, within in zip(steps, _on_the_way(steps, reading), strict=True):
-        names.append(step if step is not None else "value" if kind.is_map(within) else "element")
-    return ".".join([*names, name])
+        if step is not None:
+            path = path.field(step)
+        elif kind.is_map(within):
+            path = path.inside(VALUE, within.item_type)
+        else:
+            path = path.inside(ELEMENT, within.value_type)
+    return path.field(name)
 
 
 def _wrapped(name: str, new: pa.DataType, steps: tuple[str | None, ...], reading: Sequence[pa.Field]) -> pa.Field:

@@ -4,14 +4,12 @@ As Spark infers them: integers are BIGINT, with others DOUBLE; objects are struc
 of what holds all their elements; what has nothing in common is STRING. Such a string column takes anything, as JSON
 text: nothing that comes later is wrong for it. Text that looks like a time stays text.
 
-What may be added to columns is bounded, so that objects with ids for names do not make a table of a million columns.
-Names that only differ in case, or that meet where nested names are written with dots, have no place beside each other.
+What may be added to columns has a place or none: see `places`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any, Final
@@ -19,10 +17,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as kind
 
-from tailrace.spark.tables.values.evolution import children
+from tailrace.spark.tables.values.places import ELEMENT, TOP, VALUE, Path, Places
 
-MOST_FIELDS: Final = 1_000
-"""Leaves of all columns together. A declared schema may have more."""
 DEEPEST: Final = 32
 """Objects and arrays within each other, in a field that nobody declared."""
 LONGEST_NAME: Final = 255
@@ -127,51 +123,13 @@ def joined(known: Sequence[pa.Field], new: Sequence[pa.Field], reserved: Collect
 
     `reserved`: names, in lower case, that are the table's own.
     """
-    return _fields(known, new, "", Places.beside(known, reserved))
+    return _fields(known, new, TOP, Places.beside(known, reserved))
 
 
-@dataclass
-class Places:
-    """What is still free for columns."""
-
-    taken: set[str]
-    """Paths in lower case: names from the top down, with dots between."""
-    room: int
-    """For so many leaves."""
-
-    @classmethod
-    def beside(cls, known: Sequence[pa.Field], reserved: Collection[str]) -> Places:
-        paths = {path for field in known for path in _dotted(field, "")}
-        return cls(paths.union(reserved), MOST_FIELDS - sum(leaves(field.type) for field in known))
-
-    def copy(self) -> Places:
-        return Places(set(self.taken), self.room)
-
-    def take(self, path: str, new: pa.DataType) -> pa.DataType | None:
-        """The type of a column that is not there yet, with all of it that has a place; None where nothing has."""
-        path = path.lower()
-        if path in self.taken or self.room <= 0:
-            return None
-        self.taken.add(path)
-        made: pa.DataType | None = new
-        if kind.is_struct(new):
-            inner = ((field.name, self.take(f"{path}.{field.name}", field.type)) for field in new)
-            found = [(name, below) for name, below in inner if below is not None]
-            made = pa.struct(found) if found else None
-        elif kind.is_list(new):
-            element = self.take(f"{path}.element", new.value_type)
-            made = None if element is None else pa.list_(element)
-        else:
-            self.room -= 1
-        if made is None:
-            self.taken.discard(path)
-        return made
-
-
-def _fields(known: Sequence[pa.Field], new: Sequence[pa.Field], prefix: str, places: Places) -> list[pa.Field]:
+def _fields(known: Sequence[pa.Field], new: Sequence[pa.Field], above: Path, places: Places) -> list[pa.Field]:
     together = {field.name: field for field in known}
     for field in new:
-        path = prefix + field.name
+        path = above.field(field.name)
         there = together.get(field.name)
         if there is not None:
             together[field.name] = there.with_type(_within(there.type, field.type, path, places))
@@ -180,30 +138,13 @@ def _fields(known: Sequence[pa.Field], new: Sequence[pa.Field], prefix: str, pla
     return list(together.values())
 
 
-def _within(column: pa.DataType, new: pa.DataType, path: str, places: Places) -> pa.DataType:
+def _within(column: pa.DataType, new: pa.DataType, path: Path, places: Places) -> pa.DataType:
     if kind.is_struct(column) and kind.is_struct(new):
-        return pa.struct(_fields(list(column), list(new), f"{path}.", places))
+        return pa.struct(_fields(list(column), list(new), path, places))
     if kind.is_list(column) and kind.is_list(new):
-        inner = _within(column.value_type, new.value_type, f"{path}.element", places)
+        inner = _within(column.value_type, new.value_type, path.inside(ELEMENT, column.value_type), places)
         return pa.list_(column.value_field.with_type(inner))
     if kind.is_map(column) and kind.is_map(new):
-        item = _within(column.item_type, new.item_type, f"{path}.value", places)
+        item = _within(column.item_type, new.item_type, path.inside(VALUE, column.item_type), places)
         return pa.map_(column.key_field, column.item_field.with_type(item))
     return column
-
-
-def leaves(one: pa.DataType) -> int:
-    return sum(leaves(field.type) for field in children(one)) if pa.types.is_nested(one) else 1
-
-
-def _dotted(field: pa.Field, prefix: str) -> Iterator[str]:
-    """The paths of a field and all below it, in lower case."""
-    path = prefix + field.name.lower()
-    yield path
-    below = children(field.type)
-    if kind.is_map(field.type):
-        below = [below[0].with_name("key"), below[1].with_name("value")]
-    elif not kind.is_struct(field.type):
-        below = [child.with_name("element") for child in below]
-    for child in below:
-        yield from _dotted(child, f"{path}.")
