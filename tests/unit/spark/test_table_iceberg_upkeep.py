@@ -53,7 +53,7 @@ def test_old_snapshots_and_their_files_go(store: IcebergStore) -> None:
     assert removed.files >= 4 + 4 + 4
     assert removed.size_bytes > 0
     assert len(list((store.place.folder / "data").rglob("*.parquet"))) == 1
-    assert [each.version for each in store.history()] == [snapshot.version, 0]
+    assert [each.version for each in store.history()] == [snapshot.version]  # as the oldest that is kept
     found = store.open()
     assert found is not None
     assert found.offsets == {0: 4}

@@ -75,7 +75,8 @@ def offsets_at(metadata: TableMetadata, snapshot: Snapshot | None, file_io: File
 
 
 def commits(metadata: TableMetadata, snapshot: Snapshot | None, name: str) -> list[Commit]:
-    """The newest first. The last is how the table was made."""
+    """The newest first. The last is how the table was made, unless snapshots after that were expired."""
+    retained = list(line(metadata, snapshot))
     made = [
         Commit(
             each.snapshot_id,
@@ -84,8 +85,10 @@ def commits(metadata: TableMetadata, snapshot: Snapshot | None, name: str) -> li
             None if (text := _own(each, OFFSETS)) is None else _parsed(text, name),
             json.loads(_own(each, FACTS) or "{}"),
         )
-        for each in line(metadata, snapshot)
+        for each in retained
     ]
+    if retained and retained[-1].sequence_number != _FIRST_SEQUENCE_NUMBER:
+        return made
     return [*made, Commit(CREATED, created_ms(metadata), "create", _first(metadata, name))]
 
 
