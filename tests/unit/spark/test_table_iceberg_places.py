@@ -182,6 +182,10 @@ def test_another_catalog(tmp_path: Path) -> None:
     store = IcebergStore(str(tmp_path / "lake" / "orders"), settings)
     assert store.name == "sales.eu.orders in the catalog prod"
     assert store.open() is None
+    assert list(tmp_path.iterdir()) == []  # who only looks makes no database
+    (tmp_path / "all.db").touch()
+    assert store.open() is None
+    assert (tmp_path / "all.db").stat().st_size == 0
     snapshot = append(store.create(ABOUT, SCHEMA, {0: 0}), 0, 2)
     assert snapshot.target().root == str(tmp_path / "lake" / "orders" / "data")
     assert store.beside("_hidden").place.identifier == ("sales", "eu", "orders_hidden")

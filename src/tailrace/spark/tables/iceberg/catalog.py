@@ -14,9 +14,9 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate, TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
-from sqlalchemy import create_engine
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from tailrace.spark.errors import OccupiedTargetError, OptionError, TableError
@@ -71,10 +71,13 @@ class OwnCatalog(SqlCatalog):
 
 
 def existing_catalog(place: IcebergPlace) -> Catalog | None:
-    """None where our own catalog is not made yet. Nothing is written."""
-    if not place.has_own_catalog:
-        return _load(place)
-    return _own(place) if _is_made(place) else None
+    """None where it is our own, or another one in a database, and not made yet. Nothing is written."""
+    if place.has_own_catalog:
+        return _own(place) if _is_made(place) else None
+    if _is_missing_file(place):
+        return None
+    catalog = _load(place, makes_tables=False)
+    return None if isinstance(catalog, SqlCatalog) and not _has_tables(catalog) else catalog
 
 
 def made_catalog(place: IcebergPlace) -> Catalog:
@@ -85,7 +88,7 @@ def made_catalog(place: IcebergPlace) -> Catalog:
                 make_folder(folder)
         catalog = _own(place)
     else:
-        catalog = _load(place)
+        catalog = _load(place, makes_tables=True)
     namespace = place.identifier[:-1]
     # Two who make it at once: either may be told that it is there.
     with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
@@ -125,14 +128,32 @@ def _own(place: IcebergPlace) -> Catalog:
     return catalog
 
 
-def _load(place: IcebergPlace) -> Catalog:
-    settings = {"py-io-impl": FILE_IO, **place.catalog_settings}
+def _load(place: IcebergPlace, *, makes_tables: bool) -> Catalog:
+    """`makes_tables`: those of a catalog that is a database."""
+    settings = {"py-io-impl": FILE_IO, "init_catalog_tables": str(makes_tables).lower(), **place.catalog_settings}
     try:
         return load_catalog(place.catalog_name, **settings)
     except ValueError as error:
         raise OptionError(f"cannot open the catalog {place.catalog_name}: {error}") from error
     except Exception as error:
         raise TableError(f"cannot open the catalog {place.catalog_name}: {type(error).__name__}: {error}") from error
+
+
+def _is_missing_file(place: IcebergPlace) -> bool:
+    """Of a catalog in SQLite: opening it would make it."""
+    try:
+        uri = make_url(place.catalog_settings.get("uri", ""))
+    except ArgumentError:
+        return False
+    is_file = uri.get_backend_name() == "sqlite" and uri.database not in (None, "", ":memory:")
+    return is_file and not Path(str(uri.database)).exists()
+
+
+def _has_tables(catalog: SqlCatalog) -> bool:
+    try:
+        return inspect(catalog.engine).has_table(_TABLES)
+    except SQLAlchemyError as error:
+        raise TableError(f"cannot look into the catalog {catalog.name}: {error}") from error
 
 
 def _is_made(place: IcebergPlace) -> bool:
