@@ -49,9 +49,12 @@ def test_a_topic_that_is_gone_though_its_table_is_there(
     assert "hint: a path is a log directory" in said
 
 
+@pytest.mark.parametrize("asked", [[], ["--dry-run"]])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_place_that_cannot_be_written(kind: str, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pipeline", "table", TOPIC, "--to", "/proc/x/y", "--format", kind, "--path", str(logs)]) == 1
+def test_a_place_that_cannot_be_written(
+    kind: str, asked: list[str], logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", "table", TOPIC, "--to", "/proc/x/y", "--format", kind, "--path", str(logs), *asked]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: cannot make ")
     assert "[Errno 2] No such file or directory: '/proc/x'" in said

@@ -70,13 +70,16 @@ def dry_run_of(settings: TableSettings, stores: Stores, topic: Topic) -> DryRun:
     for each in losses(settings.topic, at, sight.bounds):
         policy.lost(*each)
     there = {stores.main: found.main, stores.dead: found.dead, stores.hidden: found.hidden}
+    missing = [store for store, snapshot in there.items() if store is not None and snapshot is None]
+    for store in missing:
+        store.check_place()
     end, batches = _to_the_end(settings, at, sight)
     return DryRun(
         topic=settings.topic,
         table=stores.main.name,
         format=settings.format,
         mode=settings.mode,
-        creates=tuple(store.name for store, snapshot in there.items() if store is not None and snapshot is None),
+        creates=tuple(store.name for store in missing),
         columns=columns,
         new_columns=added,
         partition_by=about.partition_by,
