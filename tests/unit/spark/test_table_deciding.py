@@ -115,6 +115,17 @@ def test_a_row_that_comes_out_of_hiding_stays_hidden_until_the_table_has_it() ->
     assert not again.changes_main
 
 
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_row_of_somebody_else_is_older_than_any_record(deletes: bool) -> None:
+    foreign = {"_key": b"k", "_deleted": False, "text": "theirs"}
+    ours = Record(-5, 0, 3, b"k", deletes)
+    first = decide(table([foreign]), table([]), table([ours.row()]))
+    assert [each["text"] for each in first.visible.to_pylist()] == ([] if deletes else ["0-3"])
+    newer = Record(-9, 0, 4, b"k", False)
+    again = decide(first.visible, first.hidden, table([newer.row()]))
+    assert [each["text"] for each in again.visible.to_pylist()] == ["0-4"]
+
+
 def test_of_a_piece_the_last_of_each_key_stays_in_order() -> None:
     keys = [b"a", b"b", b"a", b"c", b"b"]
     rows = table([Record(0, 0, n, key, False).row() for n, key in enumerate(keys)]).to_batches()[0]

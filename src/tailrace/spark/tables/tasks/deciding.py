@@ -5,18 +5,23 @@ one with the greatest (timestamp, partition, offset) is the row, unless it is a 
 others that count are hidden rows. They decide again when the record that went before them is superseded by one that is
 older than they are.
 
-The answer is the same whatever the order in which records come, and when some of them come again.
+The answer is the same whatever the order in which records come, and when some of them come again. A row that somebody
+else put into the table, without partition, offset and time, is older than all records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.spark.tables import columns as names
+
+_FOREIGN: Final = -1
+_OLDEST: Final = -(1 << 63)
 
 
 @dataclass(frozen=True)
@@ -62,14 +67,14 @@ class _Records:
 
     def __init__(self, rows: pa.Table, main: int, hidden: int) -> None:
         key = _numbered(rows.column(names.KEY))
-        partition = rows.column(names.PARTITION).to_numpy()
-        offset = rows.column(names.OFFSET).to_numpy()
+        partition = rows.column(names.PARTITION).fill_null(_FOREIGN).to_numpy()
+        offset = rows.column(names.OFFSET).fill_null(_FOREIGN).to_numpy()
         order = np.lexsort((offset, partition, key))
         starts = _starts((key[order], partition[order], offset[order]))
         # Of one that is there several times the last is taken: lexsort keeps them in the order of the tables.
         self.row = order[np.append(starts[1:], len(order)) - 1] if len(order) else order
         self.key, self.partition, self.offset = key[self.row], partition[self.row], offset[self.row]
-        self.timestamp = rows.column(names.TIMESTAMP).cast(pa.int64()).to_numpy()[self.row]
+        self.timestamp = rows.column(names.TIMESTAMP).cast(pa.int64()).fill_null(_OLDEST).to_numpy()[self.row]
         self.is_deleted = rows.column(names.DELETED).to_numpy(zero_copy_only=False).astype(bool)[self.row]
         self.in_main = _any_in(order < main, starts)
         self.in_hidden = _any_in((order >= main) & (order < main + hidden), starts)
