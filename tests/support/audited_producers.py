@@ -134,6 +134,9 @@ class Cuts:
     """A damaged batch stands there."""
 
 
+UNCUT = Cuts()
+
+
 @dataclass
 class Audit:
     findings: list[Finding]
@@ -146,7 +149,7 @@ class Audit:
 
 def audit(
     batches: Sequence[Batch],
-    cuts: Cuts = Cuts(),  # noqa: B008 - frozen
+    cuts: Cuts = UNCUT,
     *,
     alive_ms: int = START_MS,
     snapshots: Sequence[int] = (),
