@@ -20,9 +20,10 @@ Leader epoch 0 wrote segment 0, epoch 1 what comes up to offset 56, epoch 3 the 
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import md5
 from pathlib import Path
@@ -133,6 +134,17 @@ def busy() -> Log:
         return _closed(writer)
 
 
+@cache
+def shortened(start: int) -> Log:
+    """The same, and then the records before `start` were deleted, and segments that have only these."""
+    with TemporaryDirectory() as parent:
+        writer = _opened(parent, replace(CONFIG, retention_ms=-1))
+        _write_busy(writer)
+        writer.log.increment_log_start(start)
+        writer.log.delete_old_segments(lambda _: None)
+        return _closed(writer)
+
+
 def _write_busy(to: Writer) -> None:
     to.records(4)
     to.records(3, producer=IDEMPOTENT)
@@ -231,6 +243,11 @@ class Partition:
         self.file(segment).write_bytes(b"".join(parts))
         if is_indexed:
             self.index(segment)
+
+    def date(self, time_ms: int) -> None:
+        """All files were last written then."""
+        for file in self.folder.iterdir():
+            os.utime(file, (time_ms / 1000, time_ms / 1000))
 
     def index(self, segment: int) -> None:
         """Makes offset and time index anew, with an entry for every batch but the first, as long as offsets ascend."""

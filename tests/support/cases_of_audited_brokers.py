@@ -172,3 +172,6 @@ class AuditedBrokerCases:
             time.sleep(2)
             broker.kill()
         expect_none(audit(str(directory), session=spark).findings)
+        broker.start()  # what was not noted before the kill is found as the files have it
+        broker.stop()
+        expect_none(looked_at(directory))

@@ -163,6 +163,13 @@ def wrong_max_timestamp(case: Case) -> Expected:
 
 
 @fault()
+def wrong_max_timestamp_of_a_marker(case: Case) -> Expected:
+    case.header(1, 4, max_timestamp=case.batch(1, 4).max_timestamp + 400)
+    case.partition.index(1)
+    return case.at(BAD_HEADER, 1, 4)
+
+
+@fault()
 def negative_record_count(case: Case) -> Expected:
     case.header(0, 0, record_count=-4)
     return case.at(BAD_RECORD, 0, 0)

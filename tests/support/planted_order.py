@@ -108,6 +108,14 @@ def missing_segment(case: Case) -> Expected:
 
 
 @fault()
+def lost_first_segment(case: Case) -> Expected:
+    """That the log began before is known by its epochs."""
+    for suffix in (".log", ".index", ".timeindex"):
+        case.partition.folder.joinpath(f"{0:020d}{suffix}").unlink()
+    return case.expects(OFFSET_GAP, case.log(0), 0)
+
+
+@fault()
 def lower_base_offset(case: Case) -> Expected:
     _move(case, 1, 2, 32)
     return case.expects(OFFSET_ORDER, case.log(1), 33)
@@ -164,6 +172,13 @@ def batch_without_leader_epoch(case: Case) -> Expected:
 
 
 @fault()
+def first_batch_without_leader_epoch(case: Case) -> Expected:
+    """None before it has one; the checkpoint does."""
+    _set_epoch(case, 0, 0, -1)
+    return case.expects(EPOCH_CHECKPOINT, case.log(0), 0)
+
+
+@fault()
 def segment_without_leader_epoch(case: Case) -> Expected:
     """That another one has is known where the two meet."""
     for place in range(8):
@@ -215,10 +230,11 @@ def no_epochs(case: Case) -> Expected:
 
 
 @fault()
-def lost_first_epoch(case: Case) -> Expected:
+def lost_epoch(case: Case) -> Expected:
+    """Between two others: where the first are lost, they may as well have been deleted with their records."""
     file = case.partition.folder / LEADER_EPOCH_CHECKPOINT
-    file.write_text("0\n1\n3 57\n")
-    return case.expects(EPOCH_CHECKPOINT, file, 0)
+    file.write_text("0\n2\n0 0\n3 57\n")
+    return case.expects(EPOCH_CHECKPOINT, file, 28)
 
 
 @fault()

@@ -8,7 +8,7 @@ from audited_logs import START_MS, Partition, busy, table
 from planted_faults import Case, Expected, fault
 from verified import edit_header
 
-from tailrace.record.batch import set_crc, set_leader_epoch
+from tailrace.record.batch import set_base_offset, set_crc, set_leader_epoch
 from tailrace.record.builder import batch_of
 from tailrace.record.filter import filter_batch
 from tailrace.record.shallow import batches
@@ -61,6 +61,31 @@ def negative_log_start(case: Case) -> Expected:
 def recovery_point_behind_the_end(case: Case) -> Expected:
     case.directory.checkpoint(RECOVERY_POINTS, {case.name: 500})
     return case.expects(CHECKPOINT, case.directory / RECOVERY_POINTS, 500)
+
+
+@fault(table)
+def batch_behind_the_recovery_point(case: Case) -> Expected:
+    """The last one has another base offset, which no CRC covers; compaction may take what is missing before it."""
+    *parts, last = case.partition.parts(-1)
+    moved = bytearray(last)
+    set_base_offset(moved, 0, 5000)
+    case.partition.write(-1, [*parts, bytes(moved)])
+    return case.expects(CHECKPOINT, case.directory / RECOVERY_POINTS, 72)
+
+
+@fault()
+def log_start_above_the_high_watermark(case: Case) -> Expected:
+    case.directory.checkpoint(LOG_STARTS, {case.name: 80})
+    case.directory.checkpoint(HIGH_WATERMARKS, {case.name: 60})
+    return case.expects(CHECKPOINT, case.directory / LOG_STARTS, 80)
+
+
+@fault()
+def doubled_line_of_a_checkpoint(case: Case) -> Expected:
+    file = case.directory / HIGH_WATERMARKS
+    line = file.read_text().splitlines()[2]
+    file.write_text(f"0\n2\n{line}\n{line.removesuffix('87')}20\n")
+    return case.expects(CHECKPOINT, file, 20)
 
 
 @fault(table)

@@ -77,6 +77,13 @@ def marker_that_is_not_transactional(case: Case) -> Expected:
 
 
 @fault()
+def marker_with_a_sequence(case: Case) -> Expected:
+    case.header(1, 4, base_sequence=7)
+    case.forget_snapshots()
+    return case.at(BAD_HEADER, 1, 4)
+
+
+@fault()
 def sequence_gap(case: Case) -> Expected:
     _change_from(case, IDEMPOTENT, 19, base_sequence=5)
     return case.at(SEQUENCE_GAP, 0, 5)
@@ -169,6 +176,7 @@ def hanging_transaction(case: Case) -> Expected:
     """Its producer is gone, and nobody has ended it."""
     _replace(case, 3, 3, _plain(77), epoch=3)
     case.partition.file(3, ".txnindex").write_bytes(b"")
+    case.partition.date(START_MS)
     return case.at(HANGING_TRANSACTION, 3, 1)
 
 
@@ -176,6 +184,7 @@ def hanging_transaction(case: Case) -> Expected:
 def hanging_transaction_since_long(case: Case) -> Expected:
     """Open across segments."""
     _replace(case, 2, 5, _plain(60), epoch=3)
+    case.partition.date(START_MS)
     return case.at(HANGING_TRANSACTION, 2, 2)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audited_logs import LogDirectory, busy, table
+from audited_logs import LogDirectory, Partition, busy, shortened, table
 from audited_pieces import audited, batch, told
 from local_spark import LocalSpark
 
+from tailrace.record.batch import set_base_offset
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.job.listing import find_places
-from tailrace.spark.auditing.rules import CHECKPOINT, COMPACTED_GAP, LEFTOVER, RULES, TRAILING_BYTES
+from tailrace.spark.auditing.rules import CHECKPOINT, COMPACTED_GAP, LEFTOVER, OFFSET_GAP, RULES, TRAILING_BYTES
 from tailrace.spark.source.files.read_only import ReadOnlyFiles
 
 MARKER = ".kafka_cleanshutdown"
@@ -72,6 +73,109 @@ class TestPointsBehindTheEnd:
             index.write_bytes(b"")
         assert (COMPACTED_GAP, log.name, 33) in places(directory)
         assert (CHECKPOINT, CLEANER, 500) in places(directory)
+
+
+class TestTheRecoveryPoint:
+    def test_is_the_end_of_the_log(self, directory: LogDirectory) -> None:
+        directory.checkpoint(RECOVERY, {**ENDS, "busy-0": 50})
+        (finding,) = findings(directory)
+        assert (finding.rule, finding.file, finding.offset) == (CHECKPOINT, str(directory / RECOVERY), 50)
+        assert finding.words == "says that busy-0 is durable up to 50, but it was closed with batches up to 87"
+        (directory / MARKER).unlink()  # nothing was flushed by a shutdown
+        assert findings(directory) == []
+
+    def test_a_quorum_has_none(self, directory: LogDirectory) -> None:
+        directory.put("__cluster_metadata-0", busy())
+        directory.checkpoint(RECOVERY, {**ENDS, "__cluster_metadata-0": 50})
+        assert findings(directory) == []
+
+    def test_what_hides_the_end_is_told_once(self, directory: LogDirectory) -> None:
+        """The last batch of a log that nobody compacts lies beyond a gap."""
+        partition = Partition(directory / "busy-0")
+        *parts, last = partition.parts(-1)
+        moved = bytearray(last)
+        set_base_offset(moved, 0, 5000)
+        partition.write(-1, [*parts, bytes(moved)])
+        assert [rule for rule, _, _ in places(directory)] == [OFFSET_GAP]
+
+
+class TestLostFirstSegment:
+    @pytest.fixture
+    def lost(self, directory: LogDirectory) -> LogDirectory:
+        for file in (directory / "busy-0").glob(f"{0:020d}.*"):
+            file.unlink()
+        return directory
+
+    def test_is_told_once(self, lost: LogDirectory) -> None:
+        (finding,) = findings(lost)
+        first = lost / "busy-0" / f"{28:020d}.log"
+        assert (finding.rule, finding.file, finding.offset) == (OFFSET_GAP, str(first), 0)
+        assert finding.words.startswith("offsets 0 to 27 are missing before this segment")
+
+    def test_is_not_known_of_a_log_that_is_in_use(self, lost: LogDirectory) -> None:
+        (lost / MARKER).unlink()
+        assert findings(lost) == []
+
+    @pytest.mark.parametrize("start", [1, 28, 40])
+    def test_may_be_in_remote_storage(self, lost: LogDirectory, start: int) -> None:
+        """Of such a log its start is noted wherever it is; or nobody knows, where the note is lost."""
+        lost.checkpoint(LOG_STARTS, {"busy-0": start})
+        assert findings(lost) == []
+        (lost / LOG_STARTS).unlink()
+        assert findings(lost) == []
+
+    def test_may_have_been_deleted_just_before_the_end(self, lost: LogDirectory) -> None:
+        (lost / "busy-0" / f"{0:020d}.log.deleted").write_bytes(b"")
+        assert [rule for rule, _, _ in places(lost)] == [LEFTOVER]
+        (lost / "busy-0" / f"{0:020d}.log.deleted").rename(lost / "busy-0" / f"{50:020d}.log.deleted")
+        assert sorted(rule for rule, _, _ in places(lost)) == [LEFTOVER, OFFSET_GAP]  # that is of a compaction
+
+    def test_a_quorum_notes_no_log_start(self, tmp_path: Path) -> None:
+        directory = LogDirectory(tmp_path / "quorum")
+        partition = directory.put("__cluster_metadata-0", busy())
+        partition.file(0).unlink()
+        assert OFFSET_GAP not in [rule for rule, _, _ in places(directory)]
+
+    @pytest.mark.parametrize("start", [10, 28, 30, 57, 87])
+    def test_what_was_deleted_is_not_lost(self, tmp_path: Path, start: int) -> None:
+        """By the engine, which cuts the epochs; what the log start passed goes as by retention."""
+        directory = LogDirectory(tmp_path / "deleted")
+        directory.put("busy-0", shortened(start))
+        for log_starts in ({}, {"busy-0": start}):  # Kafka notes only those within a segment
+            directory.checkpoint(LOG_STARTS, log_starts)
+            assert findings(directory) == []
+
+
+class TestLogStartAboveTheHighWatermark:
+    def test_is_told(self, directory: LogDirectory) -> None:
+        directory.checkpoint(LOG_STARTS, {"busy-0": 80})
+        directory.checkpoint(HIGH_WATERMARKS, {**ENDS, "busy-0": 60})
+        (finding,) = findings(directory)
+        assert (finding.rule, finding.file, finding.offset) == (CHECKPOINT, str(directory / LOG_STARTS), 80)
+        assert finding.words == "says that busy-0 begins at 80, above its high watermark at 60"
+        (directory / MARKER).unlink()  # the two are noted one after the other
+        assert findings(directory) == []
+
+    def test_not_one_at_it(self, directory: LogDirectory) -> None:
+        directory.checkpoint(LOG_STARTS, {"busy-0": 60})
+        directory.checkpoint(HIGH_WATERMARKS, {**ENDS, "busy-0": 60})
+        assert findings(directory) == []
+
+    def test_one_behind_the_end_is_told_once(self, directory: LogDirectory) -> None:
+        directory.checkpoint(LOG_STARTS, {"busy-0": 500})
+        assert places(directory) == [(CHECKPOINT, LOG_STARTS, 500)]
+
+
+@pytest.mark.parametrize("file", [RECOVERY, CLEANER, HIGH_WATERMARKS, LOG_STARTS])
+def test_two_lines_for_a_partition(directory: LogDirectory, file: str) -> None:
+    offsets = {RECOVERY: 87, HIGH_WATERMARKS: 87, CLEANER: 0, LOG_STARTS: 0}
+    lines = [f"busy 0 {offset}" for offset in (5, offsets[file])]
+    if file in (RECOVERY, HIGH_WATERMARKS):
+        lines.append("table 0 72")
+    (directory / file).write_text("\n".join(("0", str(len(lines)), *lines, "")))
+    found = [each for each in findings(directory) if each.rule == CHECKPOINT]
+    assert [(each.file, each.offset) for each in found] == [(str(directory / file), offsets[file])]
+    assert found[0].words == f"has 2 lines for busy-0, with offsets 5, {offsets[file]}"
 
 
 class TestPartitionsWithoutAFolder:

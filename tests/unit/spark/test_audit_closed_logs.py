@@ -8,6 +8,7 @@ import pytest
 from audited_logs import LogDirectory, busy
 from local_spark import LocalSpark
 
+from tailrace.record.batch import set_leader_epoch
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.job.listing import find_places
 from tailrace.spark.auditing.rules import EPOCH_CHECKPOINT, METADATA, RULES, TIME_INDEX, TRAILING_BYTES
@@ -50,26 +51,34 @@ def test_partitions_of_a_topic_have_one_id(directory: LogDirectory) -> None:
 
 def test_lost_epochs(directory: LogDirectory) -> None:
     checkpoint = directory / "busy-0" / "leader-epoch-checkpoint"
-    checkpoint.write_text("0\n1\n3 57\n")
+    checkpoint.write_text("0\n2\n0 0\n3 57\n")
     assert rules_of(directory) == [EPOCH_CHECKPOINT]
-    directory.checkpoint("log-start-offset-checkpoint", {"busy-0": 57})  # as retention leaves it
-    assert rules_of(directory) == []
-    directory.checkpoint("log-start-offset-checkpoint", {})
-    (directory / MARKER).unlink()  # the log start may have moved since it was noted
+    (directory / MARKER).unlink()
+    assert rules_of(directory) == [EPOCH_CHECKPOINT]
+
+
+@pytest.mark.parametrize("epochs", ["3\n0 10\n1 28\n3 57", "2\n1 28\n3 57", "1\n3 57", "1\n3 70"])
+@pytest.mark.parametrize("log_start", [None, 10, 57, 70])
+def test_epochs_that_were_cut_from_the_start(directory: LogDirectory, epochs: str, log_start: int | None) -> None:
+    """With records that were deleted. The log start is noted later: after a kill it may be anywhere before."""
+    (directory / "busy-0" / "leader-epoch-checkpoint").write_text(f"0\n{epochs}\n")
+    directory.checkpoint("log-start-offset-checkpoint", {} if log_start is None else {"busy-0": log_start})
     assert rules_of(directory) == []
 
 
-def test_a_quorum_notes_no_log_start(tmp_path: Path) -> None:
-    """Below its snapshot the epochs of its log are dropped, and no checkpoint says where that is."""
-    directory = LogDirectory(tmp_path / "data")
-    metadata = directory.put("__cluster_metadata-0", busy())
-    (metadata.folder / "leader-epoch-checkpoint").write_text("0\n1\n3 57\n")
+def test_a_first_batch_without_an_epoch(directory: LogDirectory) -> None:
+    log = directory / "busy-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    set_leader_epoch(content, 0, -1)
+    log.write_bytes(content)
+    assert rules_of(directory) == [EPOCH_CHECKPOINT]
+    checkpoint = directory / "busy-0" / "leader-epoch-checkpoint"
+    checkpoint.write_text("0\n3\n0 4\n1 28\n3 57\n")  # made by hand: epochs begin behind it
     assert rules_of(directory) == []
 
 
 def test_what_is_not_committed_is_clean_as_well(directory: LogDirectory) -> None:
-    directory.ends["busy-0"] = 61
-    directory.write_checkpoints()
+    directory.checkpoint("replication-offset-checkpoint", {"busy-0": 61})
     assert rules_of(directory) == []
     last = sorted((directory / "busy-0").glob("*.log"))[-1]
     content = bytearray(last.read_bytes())

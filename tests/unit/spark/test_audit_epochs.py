@@ -144,23 +144,20 @@ def test_an_epoch_among_batches_without_any() -> None:
 
 
 @pytest.mark.parametrize("batches_per_block", [1, 3, 50])
-@pytest.mark.parametrize(("epochs_from", "offset"), [(0, 2), (2, 2), (3, 3), (4, 4)])
-def test_a_checkpoint_that_lost_its_first_entry(epochs_from: int, offset: int, batches_per_block: int) -> None:
-    found, rule = judged(GOOD, GOOD_CHECKPOINT[1:], batches_per_block=batches_per_block, epochs_from=epochs_from)
-    assert (single(found).file, found[0].rule, found[0].offset) == (CHECKPOINT, EPOCH_CHECKPOINT, offset)
-    assert "begins with epoch 3 at offset 5, but" in found[0].words
-    assert (rule.first_epoch, rule.last_epoch) == (0, 4)
-
-
-def test_below_the_log_start_a_checkpoint_has_nothing_to_say() -> None:
-    assert judged(GOOD, GOOD_CHECKPOINT[1:], epochs_from=5)[0] == []
-    assert judged(GOOD, [(0, 3), *GOOD_CHECKPOINT[1:]], epochs_from=3)[0] == []
-    piece = AuditPiece(TopicPartition("t", 0), "/logs/t-0", 0, None, epochs=(EpochEntry(0, 4),), epochs_from=4)
-    found: list[Finding] = []
-    rule = EpochRule(piece, found.append)
-    rule.block(block_of(rows_at(0, 0, [100] * 3)))  # the log begins within the second
-    rule.end(300, is_whole=True, is_end_of_file=True)
-    assert found == []
+@pytest.mark.parametrize(
+    "checkpoint",
+    [
+        [(0, 4), (3, 5), (4, 9)],
+        [(3, 5), (4, 9)],
+        [(3, 7), (4, 9)],
+        [(4, 9)],
+        [(4, 11)],
+    ],
+)
+def test_records_were_deleted_and_came_back(checkpoint: list[tuple[int, int]], batches_per_block: int) -> None:
+    """As a kill leaves it between the cut of the checkpoint and the note of the log start."""
+    found, rule = judged(GOOD, checkpoint, batches_per_block=batches_per_block)
+    assert (found, rule.first_epoch, rule.last_epoch) == ([], 0, 4)
 
 
 def audited(folder: Path) -> list[Finding]:

@@ -338,6 +338,32 @@ def test_a_marker_is_transactional(folder: Path, kind: int) -> None:
     assert told(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
 
 
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_a_marker_has_no_sequence(folder: Path, kind: int) -> None:
+    data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = patched(_marker(2, kind), 53, (2).to_bytes(4, "big"))
+    assert told(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
+
+
+@pytest.mark.parametrize("shift", [-1, 400])
+@pytest.mark.parametrize("field", [27, 35])
+def test_the_timestamps_of_a_marker_are_those_of_its_header(folder: Path, field: int, shift: int) -> None:
+    """The greatest one, whichever of the two it is that is wrong."""
+    data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = patched(_marker(2, COMMIT), field, (START_MS + shift).to_bytes(8, "big"))
+    result = audited(folder, data + marker + batch(3))
+    assert told(result) == [(BAD_HEADER, len(data), 2)]
+    assert "states the greatest timestamp" in faults(result)[0].words
+
+
+def test_a_marker_that_has_the_time_of_its_append(folder: Path) -> None:
+    """Whatever its record says: the header counts."""
+    data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = patched(_marker(2, COMMIT), 35, (START_MS + 400).to_bytes(8, "big"))
+    marker = patched(marker, 21, b"\0\x38")
+    assert told(audited(folder, data + marker + batch(3))) == []
+
+
 def test_control_batches_of_a_quorum_are_silent(folder: Path) -> None:
     leader_change = BatchBuilder(0, control=True, leader_epoch=1)
     leader_change.append(START_MS, b"\x00\x00\x00\x02", b"\x00\x00" + b"anything")

@@ -46,9 +46,6 @@ class AuditPiece:
     """The folder shows a compaction that is under way: gaps anywhere below the last segment may be its work."""
     epochs: tuple[EpochEntry, ...] = ()
     """Those of leader-epoch-checkpoint that ascend."""
-    epochs_from: int | None = None
-    """The log start: from here on the checkpoint must have an entry for each batch with an epoch. None where it has one
-    for all of the segment, and where the log is not closed: its start may have been moved since it was noted."""
     indexes: frozenset[str] = frozenset()
     """Names of the index files of this segment that were listed."""
     snapshot_offsets: tuple[int, ...] = ()

@@ -16,13 +16,14 @@ from typing import Final
 from tailrace.env import Files
 from tailrace.model.errors import CorruptCheckpointError, InvalidDataError
 from tailrace.model.ids import TopicPartition
+from tailrace.model.offsets import GREATEST_OFFSET
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.job.few_findings import FewFindings
 from tailrace.spark.auditing.job.places import LogDirectory
 from tailrace.spark.auditing.job.text_files import states_newer_version, without_path
 from tailrace.spark.auditing.rules import CHECKPOINT, LEFTOVER, STRAY_FILE, UNKNOWN_FORMAT, UNREADABLE
 from tailrace.storage import names
-from tailrace.storage.checkpoint import OffsetCheckpoint
+from tailrace.storage.checkpoint import CheckpointFile, OffsetCheckpoint, parse_number
 from tailrace.storage.manager import directory_names
 from tailrace.storage.manager.clean_shutdown import CLEAN_SHUTDOWN_FILE
 from tailrace.storage.manager.directory_checkpoints import LOG_START_FILE, RECOVERY_POINT_FILE, REPLICATION_FILE
@@ -62,11 +63,24 @@ def check_directory(files: Files, directory: LogDirectory) -> list[Finding]:
 def _check_offsets(files: Files, path: str, findings: FewFindings) -> None:
     try:
         OffsetCheckpoint(files, path).read()
+        _check_doubled(path, CheckpointFile(files, path, OffsetCheckpoint.VERSION).read(), findings)
     except CorruptCheckpointError as error:
         is_newer = states_newer_version(files, path, OffsetCheckpoint.VERSION)
         findings.add(path, UNKNOWN_FORMAT if is_newer else CHECKPOINT, without_path(path, error))
     except OSError as error:
         _failed(path, error, findings)
+
+
+def _check_doubled(path: str, lines: Iterable[str], findings: FewFindings) -> None:
+    """No broker writes two lines for a partition. One that reads them takes the last, which may be the wrong one."""
+    said: dict[str, list[str]] = {}
+    for line in lines:
+        *partition, offset = line.split() or [""]  # the file may be another one by now
+        said.setdefault("-".join(partition), []).append(offset)
+    for name, offsets in said.items():
+        if len(offsets) > 1:
+            words = f"has {len(offsets)} lines for {name}, with offsets {', '.join(offsets[:5])}"
+            findings.add(path, CHECKPOINT, words, parse_number(offsets[-1], GREATEST_OFFSET))
 
 
 def _check_lost(files: Files, directory: LogDirectory, findings: FewFindings) -> None:

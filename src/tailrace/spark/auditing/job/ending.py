@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from tailrace.env import Files
 from tailrace.spark.auditing.finding import Finding
+from tailrace.spark.auditing.job.closed_logs import check_closed
 from tailrace.spark.auditing.job.folder_rules import FolderFacts, check_ends
 from tailrace.spark.auditing.job.places import Folder
 from tailrace.spark.auditing.job.snapshot_states import LoggedProducer, check_snapshot
 from tailrace.spark.auditing.job.stitching import stitch
 from tailrace.spark.auditing.job.waves import SegmentResult
-from tailrace.spark.auditing.rules import TRUNCATED
+from tailrace.spark.auditing.pieces import PieceResult
+from tailrace.spark.auditing.rules import EPOCH_CHECKPOINT, NOTE, TRUNCATED
+from tailrace.spark.auditing.task.producer_findings import log_path
+from tailrace.storage.names import LEADER_EPOCH_CHECKPOINT
 
 
 def end_findings(
@@ -28,7 +32,43 @@ def end_findings(
 
     found = stitch(folder, pieces, max_transaction_ms=max_transaction_ms, take_states=take_states)
     first_epoch = next((piece.seam.first_epoch for piece in pieces if piece.seam.first_epoch >= 0), -1)
-    return [*found, *of_snapshots, *check_ends(folder, facts, _end_offset(results), first_epoch)]
+    end_offset = _end_offset(results)
+    return [
+        *found,
+        *_without_epoch(facts, pieces),
+        *of_snapshots,
+        *check_ends(folder, facts, end_offset, first_epoch),
+        *check_closed(
+            folder,
+            facts,
+            end_offset,
+            has_sound_start=_is_sound(results[0], found),
+            has_sound_end=_is_sound(results[-1], found),
+        ),
+    ]
+
+
+def _without_epoch(facts: FolderFacts, pieces: Sequence[PieceResult]) -> list[Finding]:
+    """The first batch of the log, if it has no leader epoch and the checkpoint names one for it.
+
+    A leader gives its epoch to all that it writes. A batch without one behind others that have is told where they meet.
+    """
+    first = next((each for each in pieces if each.seam.without_epoch or each.seam.first_epoch >= 0), None)
+    if first is None or first.seam.without_epoch is None:
+        return []
+    offset, position = first.seam.without_epoch
+    epoch = max((entry.epoch for entry in facts.epochs if entry.start_offset <= offset), default=None)
+    if epoch is None:
+        return []
+    words = f"batch has no leader epoch, but by {LEADER_EPOCH_CHECKPOINT} it is {epoch}"
+    return [Finding(log_path(first.piece), str(first.piece.partition), offset, EPOCH_CHECKPOINT, words, position)]
+
+
+def _is_sound(result: SegmentResult, found: Sequence[Finding]) -> bool:
+    """Whether nothing is said of the segment that hides where it begins or ends."""
+    path = result.work.segment.path
+    faults = (each for each in (*result.findings, *found) if each.severity != NOTE)
+    return bool(result.pieces) and not any(each.file == path for each in faults)
 
 
 def _without_segments(folder: Folder) -> list[Finding]:

@@ -219,6 +219,7 @@ class DirectoryCheckpoints:
     """When high watermarks were last noted."""
     alive_ns: int
     is_closed: bool = False
+    has_log_starts: bool = False
 
     def of(self, partition: TopicPartition) -> Noted:
         return Noted(
@@ -233,16 +234,21 @@ class DirectoryCheckpoints:
 def read_checkpoints(files: Files, log_dir: str) -> DirectoryCheckpoints:
     offsets: dict[str, Mapping[TopicPartition, int]] = {name: {} for name in CHECKPOINT_FILES}
     alive_ns = 0
-    watermarks_ns = None
+    read_ns: dict[str, int] = {}
     for name in CHECKPOINT_FILES:
         path = join(log_dir, name)
         with suppress(CorruptCheckpointError, OSError):
             written_ns = status_of(path).modified_ns
             alive_ns = max(alive_ns, written_ns)
             offsets[name] = OffsetCheckpoint(files, path).read()
-            if name == REPLICATION_FILE:
-                watermarks_ns = written_ns
-    return DirectoryCheckpoints(offsets, watermarks_ns, alive_ns, files.exists(join(log_dir, CLEAN_SHUTDOWN_FILE)))
+            read_ns[name] = written_ns
+    return DirectoryCheckpoints(
+        offsets,
+        read_ns.get(REPLICATION_FILE),
+        alive_ns,
+        is_closed=files.exists(join(log_dir, CLEAN_SHUTDOWN_FILE)),
+        has_log_starts=LOG_START_FILE in read_ns,
+    )
 
 
 def status_of(path: str) -> FileStatus:
@@ -300,6 +306,7 @@ def list_folder(
         statuses={at.rpartition("/")[2]: status for at, status in statuses.items()},
         directories=frozenset(entry.name for entry in entries if entry.is_dir),
         is_closed=checkpoints.is_closed,
+        has_log_starts=checkpoints.has_log_starts,
         is_being_cleaned=segments.is_being_cleaned,
         alive_ms=max(checkpoints.alive_ns, last_ns) // 10**6,
         is_unlisted=is_unlisted,

@@ -249,7 +249,6 @@ def fingerprint(whole: AuditPiece, segment: ListedSegment) -> str:
         whole.is_being_cleaned,
         whole.snapshot_offsets,
         _epochs_about(whole.epochs, segment.base_offset, behind),
-        whole.epochs_from if behind is None or whole.epochs_from is None else min(whole.epochs_from, behind),
     )
     return hashlib.sha256(json.dumps(to_plain(parts)).encode()).hexdigest()
 

@@ -5,6 +5,7 @@ All of it is plain, frozen and picklable: folders go to executors as they are. `
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -87,6 +88,8 @@ class Folder:
     """Of all files, by name."""
     is_closed: bool = False
     """The log directory says that all of its logs were closed: nobody is writing them."""
+    has_log_starts: bool = False
+    """The log directory has a checkpoint of log starts that can be read."""
     is_compacted: bool = False
     """The topic is known to be compacted, here or at another replica (`job.compacted_topics`)."""
     is_being_cleaned: bool = False
@@ -103,6 +106,17 @@ class Folder:
         """The first offset that the log has: noted, or the first segment's where that is higher."""
         first = self.segments[0].base_offset if self.segments else 0
         return max(first, self.noted.log_start or 0)
+
+    def written_ms(self, offset: int, *, is_last: bool) -> int:
+        """The batch with this offset is not older than that, by the times of files. `is_last`: none that is judged
+        stands behind it in its segment.
+
+        Whatever a producer says of the time: the folder was there before the batch, the segment before was complete.
+        """
+        own = max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+        times = [segment.status.modified_ns for segment in self.segments[max(own - 1, 0) : own + is_last]]
+        metadata = self.statuses.get(names.PARTITION_METADATA)
+        return max([*times, 0 if metadata is None else metadata.modified_ns]) // 10**6
 
     @property
     def judged_to(self) -> int | None:

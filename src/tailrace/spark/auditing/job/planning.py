@@ -28,7 +28,6 @@ from tailrace.spark.source.files.headers import batch_at, is_intact
 from tailrace.spark.source.files.seeking import IndexEntries
 from tailrace.spark.source.files.segments import Segment
 from tailrace.storage.index_entries import MAX_INDEX_BYTES, OFFSET_ENTRY
-from tailrace.storage.manager.directory_names import METADATA_TOPIC
 from tailrace.storage.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 PIECE_BYTES: Final = 128 << 20
@@ -60,16 +59,9 @@ def whole_piece(folder: Folder, segment: ListedSegment, facts: FolderFacts) -> A
         is_compacted=folder.is_compacted,
         is_being_cleaned=folder.is_being_cleaned,
         epochs=facts.epochs,
-        epochs_from=_epochs_from(folder, segment, facts),
         indexes=frozenset(segment.indexes),
         snapshot_offsets=_within(folder.snapshots, segment),
     )
-
-
-def _epochs_from(folder: Folder, segment: ListedSegment, facts: FolderFacts) -> int | None:
-    begins_behind = bool(facts.epochs) and facts.epochs[0].start_offset > segment.base_offset
-    is_start_known = folder.is_closed and folder.partition.topic != METADATA_TOPIC  # a quorum notes no log start
-    return folder.log_start if is_start_known and begins_behind else None
 
 
 def _within(snapshots: Sequence[int], segment: ListedSegment) -> tuple[int, ...]:

@@ -58,6 +58,7 @@ class Stitching:
         self._last: PieceResult | None = None
         self._bases: list[int] = []
         self._paths: list[str] = []
+        self._ends: list[int] = []  # of segments: behind the last batch that was judged
 
     def add(self, result: PieceResult) -> None:
         """The next piece. Behind the high watermark there is none that says anything."""
@@ -67,6 +68,8 @@ class Stitching:
         if not self._bases or piece.base_offset != self._bases[-1]:
             self._bases.append(piece.base_offset)
             self._paths.append(log_path(piece))
+            self._ends.append(piece.base_offset)
+        self._ends[-1] = self._ends[-1] if seam.next_offset is None else seam.next_offset
         came_to = self._edges.next_offset
         continues = self._edges.meet(result)
         if self._producers is None:
@@ -109,15 +112,22 @@ class Stitching:
         """Transactions that no coordinator can have left open for so long."""
         alive_ms = self._folder.alive_ms
         late_ms = alive_ms - self._max_transaction_ms - LATE_TRANSACTION_GRACE_MS
-        for producer_id, state, written_ms in self._producers.open_transactions() if self._producers else ():
+        for producer_id, state, told_ms in self._producers.open_transactions() if self._producers else ():
             first = state.transaction
             # Compaction stops before transactions that are open, so that none is open where it has been.
-            if first is None or not 0 <= written_ms < late_ms or state.offset < last.piece.cleaned_to:
+            if first is None or not 0 <= told_ms < late_ms or state.offset < last.piece.cleaned_to:
+                continue
+            is_last = state.offset + 1 >= self._ends[self._place(state.offset)]
+            written_ms = max(told_ms, self._folder.written_ms(state.offset, is_last=is_last))
+            if written_ms >= late_ms:
                 continue
             words = (
                 f"producer {producer_id}: transaction of epoch {state.epoch} has no marker; its last batch, at offset "
                 f"{state.offset}, is {(alive_ms - written_ms) // 60_000} minutes before the newest sign of life"
             )
-            place = max(bisect_right(self._bases, first) - 1, 0)
             partition = str(self._folder.partition)
-            self.findings(Finding(self._paths[place], partition, first, HANGING_TRANSACTION, words))
+            self.findings(Finding(self._paths[self._place(first)], partition, first, HANGING_TRANSACTION, words))
+
+    def _place(self, offset: int) -> int:
+        """Which segment the offset is in."""
+        return max(bisect_right(self._bases, offset) - 1, 0)

@@ -35,9 +35,9 @@ TakeStates = Callable[[int, Mapping[int, LoggedProducer]], None]
 class OpenTransaction(NamedTuple):
     producer_id: int
     state: ProducerState
-    written_ms: int
-    """When its last batch was written, or later. Producers may give batches times of long ago; no marker before the
-    batch is younger than it, and markers have the times of brokers."""
+    told_ms: int
+    """When its last batch was written, as far as the log tells. Producers may give batches times of long ago; no marker
+    before the batch is younger than it, and markers have the times of brokers. `Folder.written_ms` may know more."""
 
 
 class ProducerStates:

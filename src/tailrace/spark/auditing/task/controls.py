@@ -106,6 +106,7 @@ def _read(view: memoryview, start: int, block: Block, row: int) -> Fault | None:
     assert batch is not None, "the batch is whole"
     try:
         marker = None
+        newest = None
         previous = batch.base_offset - 1
         for record in records_of(view, batch, MOST_CONTROL_BYTES):
             control = read_control(record)
@@ -113,12 +114,16 @@ def _read(view: memoryview, start: int, block: Block, row: int) -> Fault | None:
                 words = f"a control record has offset {record.offset} behind {previous}"
                 return Fault(row, BAD_CONTROL, words, next_offset)
             previous = record.offset
+            newest = record.timestamp if newest is None else max(newest, record.timestamp)
             if not ABORT <= control.type <= KRAFT_VOTERS:
                 return Fault(row, UNKNOWN_FORMAT, f"a control record of type {control.type}", next_offset)
             if control.coordinator_epoch is not None:
                 marker = Marker(row, control.type == COMMIT, control.coordinator_epoch)
     except TailraceError as error:
         return Fault(row, BAD_CONTROL, f"a control batch cannot be read: {error}", next_offset)
+    if newest is not None and newest != batch.max_timestamp:  # compaction may leave a batch without records
+        words = f"states the greatest timestamp {batch.max_timestamp}, but its records have {newest}"
+        return Fault(row, BAD_HEADER, words, next_offset)
     if marker is not None:
         if not int(block.attributes[row]) & TRANSACTIONAL_BIT:
             return Fault(row, BAD_HEADER, "ends a transaction and is not transactional", next_offset)

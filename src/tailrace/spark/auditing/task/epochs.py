@@ -5,7 +5,10 @@ checkpoint is the checkpoint's fault where it fits between the runs around it, a
 a checkpoint a run that is higher than those on both of its sides, or lower, is the one that is wrong.
 
 A batch of format v2 has had an epoch ever since there is that format: one without stands before all that have one, in a
-log that somebody made by hand, or lost its epoch. Where the checkpoint begins behind the log start, it lost an entry.
+log that somebody made by hand, or lost its epoch.
+
+Before its first entry the checkpoint says nothing. It may begin behind the log start: when records are deleted it is
+cut at once, and the log start noted later. A kill between the two brings the records back without their epochs.
 """
 
 from __future__ import annotations
@@ -24,8 +27,6 @@ from tailrace.spark.auditing.task.block import Block, Numbers
 from tailrace.storage import names
 
 _NONE: Final = -1
-_LOST: Final = -2
-"""Expected where the checkpoint begins too late to say anything, and should not."""
 _RUNS_AHEAD: Final = 2
 
 
@@ -35,7 +36,7 @@ class _Run:
 
     epoch: int
     expected: int
-    """By the checkpoint; −1 where that does not say, −2 where it should."""
+    """By the checkpoint; −1 where that does not say."""
     offset: int
     position: int
     batches: int
@@ -57,7 +58,7 @@ class EpochRule:
         """Offset and position of the first batch of format v2, if it has no epoch."""
 
     def block(self, block: Block) -> None:
-        epochs, offsets, positions, lasts = block.leader_epoch, block.base_offset, block.position, block.last_offset
+        epochs, offsets, positions = block.leader_epoch, block.base_offset, block.position
         if self._goes_on(block):
             self._held[-1].batches += len(block)
             return
@@ -65,14 +66,10 @@ class EpochRule:
         if self._piece.judged_to is not None:
             is_judged &= block.last_offset < self._piece.judged_to
         if not is_judged.all():
-            epochs, offsets, positions, lasts = (each[is_judged] for each in (epochs, offsets, positions, lasts))
+            epochs, offsets, positions = (each[is_judged] for each in (epochs, offsets, positions))
         if not len(epochs):
             return
         expected = self._epochs[np.searchsorted(self._starts, offsets, "right")]
-        listed_from = self._piece.epochs_from
-        if listed_from is not None and len(self._starts):
-            # By the last offset: a log may begin within a batch, and so does the checkpoint then.
-            expected[(epochs >= 0) & (lasts >= listed_from) & (lasts < self._starts[0])] = _LOST
         changes = np.flatnonzero((np.diff(epochs) != 0) | (np.diff(expected) != 0)) + 1
         first_rows = [0, *changes.tolist()]
         for first, behind in zip(first_rows, [*first_rows[1:], len(epochs)], strict=True):
@@ -87,8 +84,7 @@ class EpochRule:
         is_judged = self._piece.judged_to is None or last < self._piece.judged_to
         places = np.searchsorted(self._starts, (first, last), "right")
         is_one_entry = bool(places[0] == places[1]) and int(self._epochs[places[0]]) == self._held[-1].expected
-        may_be_lost = not places[0] and self._piece.epochs_from is not None
-        return is_judged and is_one_entry and not may_be_lost
+        return is_judged and is_one_entry
 
     def damage(self, position: int, behind: int, next_offset: int | None) -> None:
         """Epochs go on behind it all the same."""
@@ -109,7 +105,7 @@ class EpochRule:
     def _judge(self, run: _Run, following: Sequence[_Run]) -> None:
         if run.epoch == _NONE and self.last_epoch == _NONE and self.without_epoch is None:
             self.without_epoch = run.offset, run.position
-        if run.expected in (_NONE, _LOST) or run.epoch == _NONE:
+        if _NONE in (run.expected, run.epoch):
             self._judge_alone(run, following)
         elif run.epoch == run.expected:
             self._accept(run)
@@ -145,9 +141,6 @@ class EpochRule:
             self._say(run, EPOCH_ORDER, words)
         else:
             self._accept(run)
-            if run.expected == _LOST:
-                words = f"begins with epoch {int(self._epochs[1])} at offset {int(self._starts[0])}, "
-                self._say_of_checkpoint(run, words + f"but {_subject(run)} leader epoch {run.epoch}")
 
     def _is_peak(self, run: _Run, following: _Run, behind: _Run | None = None) -> bool:
         """Whether the run is too high, and not the one behind it too low."""

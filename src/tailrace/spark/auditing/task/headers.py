@@ -19,7 +19,8 @@ def check_headers(block: Block) -> Iterator[Fault]:
     is_owned = producer_id >= 0
     without_epoch = is_owned & (block.producer_epoch < 0)
     without_producer = ~is_owned & (attributes & (TRANSACTIONAL_BIT | CONTROL_BIT) == TRANSACTIONAL_BIT)
-    odd = (least < -1) | (block.leader_epoch < -1) | without_epoch | without_producer
+    is_numbered = (attributes & CONTROL_BIT != 0) & (block.base_sequence >= 0)  # brokers give their own no sequence
+    odd = (least < -1) | (block.leader_epoch < -1) | without_epoch | without_producer | is_numbered
     if not odd.any():
         return
     for row in np.flatnonzero(odd).tolist():
@@ -27,6 +28,8 @@ def check_headers(block: Block) -> Iterator[Fault]:
             words = f"has leader epoch {int(block.leader_epoch[row])}"
         elif without_producer[row]:
             words = "is transactional and has no producer id"
+        elif is_numbered[row]:
+            words = f"is a control batch and has sequence {int(block.base_sequence[row])}"
         else:
             words = (
                 f"has producer id {int(producer_id[row])}, producer epoch {int(block.producer_epoch[row])} "
