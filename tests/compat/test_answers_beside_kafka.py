@@ -11,6 +11,7 @@ import struct
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,7 +170,7 @@ def test_the_controllers_answers_agree(pair: Pair) -> None:
 @pytest.mark.timeout(900)
 def test_the_conversations_agree(pair: Pair) -> None:
     found: list[str] = []
-    for converse in (
+    conversations = (
         *CONVERSATIONS,
         *CONVERSATIONS_OF_CLASSIC_GROUPS,
         *CONVERSATIONS_OF_CONSUMER_GROUPS,
@@ -179,10 +180,11 @@ def test_the_conversations_agree(pair: Pair) -> None:
         *CONVERSATIONS_OF_TRANSACTIONS,
         *CONVERSATIONS_OF_TRANSACTIONAL_WRITES,
         *CONVERSATIONS_OF_REFUSALS,
-    ):
+    )
+    for converse in conversations:
         theirs, own = Talk(pair.kafka, pair.kafka_place), Talk(pair.ours, pair.our_place)
-        converse(theirs)
-        converse(own)
+        with ThreadPoolExecutor(2) as both:  # much of it is waiting
+            list(both.map(converse, (theirs, own)))
         for (name, expected), (_, got) in zip(theirs.answers, own.answers, strict=True):
             found += told(f"{converse.__name__}: {name}", shape(expected), shape(got), pair.seen)
     assert not found, "\n".join(found)
