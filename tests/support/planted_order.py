@@ -9,6 +9,7 @@ from tailrace.record.batch import set_base_offset, set_leader_epoch
 from tailrace.spark.auditing.rules import (
     EPOCH_CHECKPOINT,
     EPOCH_ORDER,
+    LOST_START,
     OFFSET_GAP,
     OFFSET_ORDER,
     OFFSET_RANGE,
@@ -112,7 +113,7 @@ def lost_first_segment(case: Case) -> Expected:
     """That the log began before is known by its epochs."""
     for suffix in (".log", ".index", ".timeindex"):
         case.partition.folder.joinpath(f"{0:020d}{suffix}").unlink()
-    return case.expects(OFFSET_GAP, case.log(0), 0)
+    return case.expects(LOST_START, case.log(0), 0)
 
 
 @fault()

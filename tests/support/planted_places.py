@@ -74,13 +74,6 @@ def batch_behind_the_recovery_point(case: Case) -> Expected:
 
 
 @fault()
-def log_start_above_the_high_watermark(case: Case) -> Expected:
-    case.directory.checkpoint(LOG_STARTS, {case.name: 80})
-    case.directory.checkpoint(HIGH_WATERMARKS, {case.name: 60})
-    return case.expects(CHECKPOINT, case.directory / LOG_STARTS, 80)
-
-
-@fault()
 def doubled_line_of_a_checkpoint(case: Case) -> Expected:
     file = case.directory / HIGH_WATERMARKS
     line = file.read_text().splitlines()[2]

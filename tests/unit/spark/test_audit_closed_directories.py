@@ -13,7 +13,15 @@ from tailrace.record.batch import set_base_offset
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.job.listing import find_places
-from tailrace.spark.auditing.rules import CHECKPOINT, COMPACTED_GAP, LEFTOVER, OFFSET_GAP, RULES, TRAILING_BYTES
+from tailrace.spark.auditing.rules import (
+    CHECKPOINT,
+    COMPACTED_GAP,
+    LEFTOVER,
+    LOST_START,
+    OFFSET_GAP,
+    RULES,
+    TRAILING_BYTES,
+)
 from tailrace.spark.source.files.read_only import ReadOnlyFiles
 
 MARKER = ".kafka_cleanshutdown"
@@ -109,8 +117,8 @@ class TestLostFirstSegment:
     def test_is_told_once(self, lost: LogDirectory) -> None:
         (finding,) = findings(lost)
         first = lost / "busy-0" / f"{28:020d}.log"
-        assert (finding.rule, finding.file, finding.offset) == (OFFSET_GAP, str(first), 0)
-        assert finding.words.startswith("offsets 0 to 27 are missing before this segment")
+        assert (finding.rule, finding.file, finding.offset) == (LOST_START, str(first), 0)
+        assert "the log begins at 0, and the first segment at 28" in finding.words
 
     def test_is_not_known_of_a_log_that_is_in_use(self, lost: LogDirectory) -> None:
         (lost / MARKER).unlink()
@@ -128,13 +136,13 @@ class TestLostFirstSegment:
         (lost / "busy-0" / f"{0:020d}.log.deleted").write_bytes(b"")
         assert [rule for rule, _, _ in places(lost)] == [LEFTOVER]
         (lost / "busy-0" / f"{0:020d}.log.deleted").rename(lost / "busy-0" / f"{50:020d}.log.deleted")
-        assert sorted(rule for rule, _, _ in places(lost)) == [LEFTOVER, OFFSET_GAP]  # that is of a compaction
+        assert sorted(rule for rule, _, _ in places(lost)) == [LEFTOVER, LOST_START]  # that is of a compaction
 
     def test_a_quorum_notes_no_log_start(self, tmp_path: Path) -> None:
         directory = LogDirectory(tmp_path / "quorum")
         partition = directory.put("__cluster_metadata-0", busy())
         partition.file(0).unlink()
-        assert OFFSET_GAP not in [rule for rule, _, _ in places(directory)]
+        assert LOST_START not in [rule for rule, _, _ in places(directory)]
 
     @pytest.mark.parametrize("start", [10, 28, 30, 57, 87])
     def test_what_was_deleted_is_not_lost(self, tmp_path: Path, start: int) -> None:
@@ -146,18 +154,10 @@ class TestLostFirstSegment:
             assert findings(directory) == []
 
 
-class TestLogStartAboveTheHighWatermark:
-    def test_is_told(self, directory: LogDirectory) -> None:
+class TestLogStarts:
+    def test_are_not_held_against_high_watermarks(self, directory: LogDirectory) -> None:
+        """They are noted apart: a broker that is stopped while it starts, after a kill, leaves both as they were."""
         directory.checkpoint(LOG_STARTS, {"busy-0": 80})
-        directory.checkpoint(HIGH_WATERMARKS, {**ENDS, "busy-0": 60})
-        (finding,) = findings(directory)
-        assert (finding.rule, finding.file, finding.offset) == (CHECKPOINT, str(directory / LOG_STARTS), 80)
-        assert finding.words == "says that busy-0 begins at 80, above its high watermark at 60"
-        (directory / MARKER).unlink()  # the two are noted one after the other
-        assert findings(directory) == []
-
-    def test_not_one_at_it(self, directory: LogDirectory) -> None:
-        directory.checkpoint(LOG_STARTS, {"busy-0": 60})
         directory.checkpoint(HIGH_WATERMARKS, {**ENDS, "busy-0": 60})
         assert findings(directory) == []
 

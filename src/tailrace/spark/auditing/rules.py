@@ -46,6 +46,7 @@ OFFSET_ORDER: Final = "offset-order"
 OFFSET_GAP: Final = "offset-gap"
 COMPACTED_GAP: Final = "compacted-gap"
 OFFSET_RANGE: Final = "offset-range"
+LOST_START: Final = "lost-start"
 EPOCH_ORDER: Final = "epoch-order"
 EPOCH_CHECKPOINT: Final = "epoch-checkpoint"
 # Indexes and snapshots
@@ -95,6 +96,7 @@ _ALL: Final = (
     Rule(OFFSET_GAP, ERROR, "offsets are missing that compaction cannot have taken"),
     Rule(COMPACTED_GAP, NOTE, "offsets are missing above the cleaner's point: taken where they were copied from"),
     Rule(OFFSET_RANGE, ERROR, "a batch holds offsets that its segment cannot have"),
+    Rule(LOST_START, WARNING, "leader epochs begin before the first segment: one may be gone"),
     Rule(EPOCH_ORDER, ERROR, "the leader epoch of a batch is below that of one before it"),
     Rule(EPOCH_CHECKPOINT, ERROR, "leader-epoch-checkpoint is lost, unreadable, does not ascend, or batches differ"),
     Rule(OFFSET_INDEX, ERROR, "the offset index says what is not true of its segment"),

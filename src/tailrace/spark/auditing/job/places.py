@@ -107,14 +107,14 @@ class Folder:
         first = self.segments[0].base_offset if self.segments else 0
         return max(first, self.noted.log_start or 0)
 
-    def written_ms(self, offset: int, *, is_last: bool) -> int:
-        """The batch with this offset is not older than that, by the times of files. `is_last`: none that is judged
-        stands behind it in its segment.
+    def not_written_before_ms(self, offset: int, *, is_last: bool) -> int:
+        """When the batch with this offset was written at the earliest, by the times of files. `is_last`: none that is
+        judged stands behind it in its segment.
 
         Whatever a producer says of the time: the folder was there before the batch, the segment before was complete.
         """
         own = max(bisect_right(self.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-        times = [segment.status.modified_ns for segment in self.segments[max(own - 1, 0) : own + is_last]]
+        times = [segment.status.modified_ns for segment in self.segments[max(own - 1, 0) : own + 1 if is_last else own]]
         metadata = self.statuses.get(names.PARTITION_METADATA)
         return max([*times, 0 if metadata is None else metadata.modified_ns]) // 10**6
 

@@ -118,7 +118,7 @@ class Stitching:
             if first is None or not 0 <= told_ms < late_ms or state.offset < last.piece.cleaned_to:
                 continue
             is_last = state.offset + 1 >= self._ends[self._place(state.offset)]
-            written_ms = max(told_ms, self._folder.written_ms(state.offset, is_last=is_last))
+            written_ms = max(told_ms, self._folder.not_written_before_ms(state.offset, is_last=is_last))
             if written_ms >= late_ms:
                 continue
             words = (

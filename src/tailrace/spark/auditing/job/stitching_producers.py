@@ -37,7 +37,8 @@ class OpenTransaction(NamedTuple):
     state: ProducerState
     told_ms: int
     """When its last batch was written, as far as the log tells. Producers may give batches times of long ago; no marker
-    before the batch is younger than it, and markers have the times of brokers. `Folder.written_ms` may know more."""
+    before the batch is younger than it, and markers have the times of brokers. `Folder.not_written_before_ms` may know
+    more."""
 
 
 class ProducerStates:
