@@ -21,6 +21,7 @@ from tailrace.spark.errors import (
     PipelineError,
     TableError,
 )
+from tailrace.spark.tables.iceberg.catalog import existing_catalog
 from tailrace.spark.tables.iceberg.store import IcebergStore
 from tailrace.spark.tables.store import About, Change
 
@@ -194,3 +195,21 @@ def test_another_catalog(tmp_path: Path) -> None:
     for settings in ({"catalog.uri": "nonsense"}, {"catalog.type": "no such"}):
         with pytest.raises(OptionError, match="cannot open the catalog"):
             IcebergStore(str(tmp_path / "orders"), settings).open()
+
+
+def test_a_catalog_by_a_uri_of_sqlites_own(tmp_path: Path) -> None:
+    store = IcebergStore(str(tmp_path / "lake" / "orders"), {"uri": f"sqlite:///file:{tmp_path}/all.db?uri=true"})
+    assert store.open() is None
+    append(store.create(ABOUT, SCHEMA, {0: 0}), 0, 2)
+    found = store.open()
+    assert found is not None
+    assert found.offsets == {0: 2}
+
+
+def test_a_catalog_of_the_environment_is_only_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__MINE__URI", f"sqlite:///{tmp_path}/all.db")
+    store = IcebergStore(str(tmp_path / "lake" / "orders"), {"name": "mine", "uri": f"sqlite:///{tmp_path}/all.db"})
+    assert store.open() is None
+    named = IcebergStore(str(tmp_path / "lake" / "orders"), {"name": "mine"})
+    assert existing_catalog(named.place) is None
+    assert list(tmp_path.iterdir()) == []

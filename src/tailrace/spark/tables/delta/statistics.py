@@ -62,7 +62,7 @@ def most_columns_of(configuration: Mapping[str, str]) -> int | None:
         return None
     try:
         most = int(configuration.get(NUM_INDEXED_COLUMNS, MOST_COLUMNS))
-    except ValueError:
+    except (ValueError, TypeError):
         return None
     return max(most, MOST_COLUMNS) if most >= 0 else None
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -14,6 +15,7 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate, TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
+from pyiceberg.utils.config import Config
 from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, SQLAlchemyError
@@ -76,7 +78,7 @@ def existing_catalog(place: IcebergPlace) -> Catalog | None:
         return _own(place) if _is_made(place) else None
     if _is_missing_file(place):
         return None
-    catalog = _load(place, makes_tables=False)
+    catalog = _load(place, {"init_catalog_tables": "false"})
     return None if isinstance(catalog, SqlCatalog) and not _has_tables(catalog) else catalog
 
 
@@ -88,7 +90,7 @@ def made_catalog(place: IcebergPlace) -> Catalog:
                 make_folder(folder)
         catalog = _own(place)
     else:
-        catalog = _load(place, makes_tables=True)
+        catalog = _load(place)
     namespace = place.identifier[:-1]
     # Two who make it at once: either may be told that it is there.
     with contextlib.suppress(NamespaceAlreadyExistsError, IntegrityError):
@@ -128,9 +130,8 @@ def _own(place: IcebergPlace) -> Catalog:
     return catalog
 
 
-def _load(place: IcebergPlace, *, makes_tables: bool) -> Catalog:
-    """`makes_tables`: those of a catalog that is a database."""
-    settings = {"py-io-impl": FILE_IO, "init_catalog_tables": str(makes_tables).lower(), **place.catalog_settings}
+def _load(place: IcebergPlace, more: Mapping[str, str] = MappingProxyType({})) -> Catalog:
+    settings = {"py-io-impl": FILE_IO, **place.catalog_settings, **more}
     try:
         return load_catalog(place.catalog_name, **settings)
     except ValueError as error:
@@ -140,13 +141,14 @@ def _load(place: IcebergPlace, *, makes_tables: bool) -> Catalog:
 
 
 def _is_missing_file(place: IcebergPlace) -> bool:
-    """Of a catalog in SQLite: opening it would make it."""
+    """Of a catalog in SQLite: opening it would make it. One that is a URI of SQLite's own is not looked at."""
+    settings = {**(Config().get_catalog_config(place.catalog_name) or {}), **place.catalog_settings}
     try:
-        uri = make_url(place.catalog_settings.get("uri", ""))
+        uri = make_url(str(settings.get("uri", "")))
     except ArgumentError:
         return False
-    is_file = uri.get_backend_name() == "sqlite" and uri.database not in (None, "", ":memory:")
-    return is_file and not Path(str(uri.database)).exists()
+    path = uri.database or ":memory:"
+    return uri.get_backend_name() == "sqlite" and not path.startswith((":memory:", "file:")) and not Path(path).exists()
 
 
 def _has_tables(catalog: SqlCatalog) -> bool:
