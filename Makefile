@@ -5,12 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 KERNELS := src/tailrace/record/kernels
 
+# Workers of a test run: two per core, because half of them mostly wait (tests/suite/scheduler.py).
+WORKERS := $(shell expr 2 '*' $$(nproc))
+
 # The first interpreter that is new enough and can make virtual environments; PYTHON=... overrides the search.
 PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long soak lint format spec bench bench-peers bench-spark dist fresh clean
+.PHONY: help setup run test test-long slow budgets soak lint format spec bench bench-peers bench-spark dist fresh clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,10 +46,16 @@ run: setup ## a broker on localhost:9092 with orders streaming through it; ONCE=
 	@$(BIN)/tailrace demo $(if $(ONCE),--once) $(ARGS)
 
 test: setup ## the tests, without the long ones
-	@$(BIN)/python -m pytest -n 2 -m 'not long' --spec-results=test
+	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not long' --spec-results=test
 
 test-long: setup ## only the long tests
-	@$(BIN)/python -m pytest -n 2 -m long --spec-results=test-long
+	@$(BIN)/python -m pytest -n $(WORKERS) -m long --spec-results=test-long
+
+slow: setup ## the slowest tests, files and fixtures of the last runs; ARGS=--update commits their durations
+	@$(BIN)/python tools/slow.py $(ARGS)
+
+budgets: setup ## the time budget of each test folder, and what the last runs took
+	@$(BIN)/python tools/budgets.py
 
 soak: setup ## random workloads and faults for as long as you let it
 	@$(BIN)/python tools/soak.py

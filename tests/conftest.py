@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["pytester", "spec_results"]
+pytest_plugins = ["pytester", "suite.spec_marks", "suite.recorder", "suite.scheduler", "suite.seeds"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,25 +1,22 @@
 """Prints which items of docs/spec-checklist.md are proven by passing tests, and how many of each group.
 
-The checklist's tables are the truth about the items; the files in `.spec-results/`, written by the pytest plugin
-tests/spec_results.py, are the truth about the tests. One file per kind of run (`test`, `test-long`); all count.
+The checklist's tables define the items; the records of the last whole runs (`run_record`) say which tests passed. Every
+kind of run counts (`test`, `test-long`).
 The exit code says nothing about the items: it is always 0.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+import run_record
+from run_record import PASSED, ROOT, Result
+
 CHECKLIST = "docs/spec-checklist.md"
-RESULTS = ".spec-results"
-
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 GROUP_HEADING = re.compile(r"## ([A-Z]{2}) · (.+)")
 ITEM_ROW = re.compile(r"\| ([A-Z]{2})-(\d{2,}) \| (.+) \|")
@@ -34,12 +31,6 @@ class Group:
     name: str
     title: str
     items: dict[str, str] = field(default_factory=dict)  # id → behaviour, in the order of the table
-
-
-class Result(NamedTuple):
-    test: str  # pytest's node id
-    outcome: str
-    ids: tuple[str, ...]
 
 
 def parse_checklist(text: str) -> list[Group]:
@@ -57,36 +48,28 @@ def parse_checklist(text: str) -> list[Group]:
     return groups
 
 
-def read_results(folder: Path) -> Iterator[Result]:
-    """The results of every kind of run; a file that cannot be read is named on stderr and proves nothing."""
-    for path in sorted(folder.glob("*.json")):
-        try:
-            tests = json.loads(path.read_text())["tests"]
-            yield from [Result(test, entry["outcome"], tuple(entry["ids"])) for test, entry in tests.items()]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            print(f"{path.name} left out: {type(error).__name__}: {error}", file=sys.stderr)
-
-
-def render(groups: Iterable[Group], results: Iterable[Result]) -> str:
+def render(groups: Sequence[Group], results: Sequence[Result]) -> str:
     tests_of_item: dict[str, list[Result]] = {}
     for result in results:
         for item in result.ids:
             tests_of_item.setdefault(item, []).append(result)
 
     lines: list[str] = []
-    totals: list[str] = []
     for group in groups:
         lines += [f"{group.name} · {group.title}"]
-        proven = 0
         for item, behaviour in group.items.items():
             tests = tests_of_item.get(item, [])
             passed = any(test.outcome == PASSED for test in tests)
-            proven += passed
             lines += [f"  {item}  {'proven  ' if passed else 'UNPROVEN'}  {shorten(behaviour)}"]
             lines += [f"           {line}" for line in describe(tests, only=PASSED if passed else None)]
         lines += [""]
-        totals += [f"{group.name} {proven}/{len(group.items)}"]
-    return "\n".join(lines + totals) + "\n"
+    return "\n".join(lines + totals(groups, results)) + "\n"
+
+
+def totals(groups: Iterable[Group], results: Iterable[Result]) -> list[str]:
+    """For each group the number of items that passing tests prove."""
+    proven = {item for result in results if result.outcome == PASSED for item in result.ids}
+    return [f"{group.name} {sum(item in proven for item in group.items)}/{len(group.items)}" for group in groups]
 
 
 def describe(tests: Iterable[Result], only: str | None) -> list[str]:
@@ -108,7 +91,8 @@ def shorten(behaviour: str, width: int = 96) -> str:
 
 def main(root: Path = ROOT) -> int:
     groups = parse_checklist((root / CHECKLIST).read_text(encoding="utf-8"))
-    sys.stdout.write(render(groups, read_results(root / RESULTS)))
+    results = [result for run in run_record.read_all(root) for result in run.results]
+    sys.stdout.write(render(groups, results))
     return 0
 
 

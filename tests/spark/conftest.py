@@ -1,7 +1,7 @@
 """A Spark session, a broker and its topics, for the tests that start Spark.
 
-Each xdist worker has one of each, so that two small JVMs are the most there can be. The Python data source is found by
-its name alone: no test registers anything.
+Each process of a run that executes such tests has one of each; tests/suite/scheduler.py keeps their number small. The
+Python data source is found by its name alone: no test registers anything.
 """
 
 from __future__ import annotations
@@ -27,14 +27,6 @@ SETTINGS = {
     "spark.sql.streaming.stopTimeout": "60s",
 }
 BROKER_SETTINGS = {"log.retention.ms": -1}  # records of tests are as old as they like
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup` one worker has them all, and one JVM is enough."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import run_record
 import spec
 
 CHECKLIST = """\
@@ -29,14 +30,20 @@ Prose that names AA-01 is no row.
 | AA |
 """
 
+RUN = {"seconds": 1.0, "load": [0.5, 1.0], "workers": 2}
+
 
 def make_tree(root: Path, **results: dict[str, tuple[str, list[str]]]) -> Path:
     (root / "docs").mkdir()
     (root / spec.CHECKLIST).write_text(CHECKLIST, encoding="utf-8")
-    (root / spec.RESULTS).mkdir()
+    (root / run_record.FOLDER).mkdir()
     for name, tests in results.items():
-        entries = {test: {"outcome": outcome, "ids": ids} for test, (outcome, ids) in tests.items()}
-        (root / spec.RESULTS / f"{name}.json").write_text(json.dumps({"tests": entries}))
+        entries = {
+            test: {"outcome": outcome, "ids": ids, "seconds": 0.1, "cpu": 0.1} for test, (outcome, ids) in tests.items()
+        }
+        (root / run_record.FOLDER / f"{name}.json").write_text(
+            json.dumps({"run": RUN, "fixtures": {}, "tests": entries})
+        )
     return root
 
 
@@ -119,7 +126,7 @@ def test_damaged_results_are_named_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
     root = make_tree(tmp_path, test={"t.py::a": ("passed", ["AA-01"])})
-    (root / spec.RESULTS / "broken.json").write_text(damage)
+    (root / run_record.FOLDER / "broken.json").write_text(damage)
     assert spec.main(root) == 0
     out, err = capsys.readouterr()
     assert out.endswith("AA 1/1\n")

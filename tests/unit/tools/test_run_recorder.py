@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+import run_record
 import spec
-import spec_results
+from suite import recorder
 
-PLUGIN_FOLDER = Path(spec_results.__file__).parent
+TESTS_FOLDER = Path(recorder.__file__).parents[1]
 TOOLS = Path(spec.__file__).parent
 
 CHECKLIST = """\
@@ -56,12 +57,13 @@ TESTS = """
 """
 
 OUTCOMES = {
-    "test_it.py::TestInherited::test_expected_to_fail": {"outcome": "skipped", "ids": ["AA-03"]},
-    "test_it.py::TestInherited::test_skipped": {"outcome": "skipped", "ids": ["AA-03"]},
-    "test_it.py::test_fails_for_two[1]": {"outcome": "passed", "ids": ["AA-01"]},
-    "test_it.py::test_fails_for_two[2]": {"outcome": "failed", "ids": ["AA-01", "AA-03"]},
-    "test_it.py::test_passes": {"outcome": "passed", "ids": ["AA-01", "AA-02"]},
-    "test_it.py::test_teardown_fails": {"outcome": "failed", "ids": ["AA-03"]},
+    "test_it.py::TestInherited::test_expected_to_fail": ("skipped", ["AA-03"]),
+    "test_it.py::TestInherited::test_skipped": ("skipped", ["AA-03"]),
+    "test_it.py::test_fails_for_two[1]": ("passed", ["AA-01"]),
+    "test_it.py::test_fails_for_two[2]": ("failed", ["AA-01", "AA-03"]),
+    "test_it.py::test_passes": ("passed", ["AA-01", "AA-02"]),
+    "test_it.py::test_teardown_fails": ("failed", ["AA-03"]),
+    "test_it.py::test_unmarked": ("passed", []),
 }
 
 
@@ -69,25 +71,74 @@ OUTCOMES = {
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
     """A project of its own with this plugin, a checklist and a few marked tests."""
     pytester.mkdir("docs").joinpath("spec-checklist.md").write_text(CHECKLIST, encoding="utf-8")
-    pytester.makeini(f"[pytest]\nmarkers = spec(*ids): proven items\npythonpath = {PLUGIN_FOLDER} {TOOLS}\n")
-    pytester.makeconftest("pytest_plugins = ['spec_results']")
+    pytester.makeini(f"[pytest]\nmarkers = spec(*ids): proven items\npythonpath = {TESTS_FOLDER} {TOOLS}\n")
+    pytester.makeconftest("pytest_plugins = ['suite.spec_marks', 'suite.recorder']")
     pytester.makepyfile(test_it=TESTS)
     return pytester
 
 
-def recorded(project: pytest.Pytester, name: str = "test") -> Any:
-    return json.loads((project.path / spec.RESULTS / f"{name}.json").read_text())["tests"]
+def record(project: pytest.Pytester, name: str = "test") -> Any:
+    return json.loads((project.path / run_record.FOLDER / f"{name}.json").read_text())
+
+
+def recorded(project: pytest.Pytester, name: str = "test") -> dict[str, tuple[str, list[str]]]:
+    return {test: (entry["outcome"], entry["ids"]) for test, entry in record(project, name)["tests"].items()}
 
 
 @pytest.mark.parametrize("processes", [[], ["-n", "2"]], ids=["one process", "xdist"])
-def test_records_the_outcome_of_every_marked_test(project: pytest.Pytester, processes: list[str]) -> None:
+def test_records_the_outcome_of_every_test(project: pytest.Pytester, processes: list[str]) -> None:
     project.runpytest_inprocess("--spec-results=test", *processes)
     assert recorded(project) == OUTCOMES
 
 
+TIMED = """
+    import subprocess
+    import sys
+    import threading
+    import time
+
+    import pytest
+
+    SPIN = "import time\\nwhile time.process_time() < 0.2: pass"
+
+    @pytest.fixture(scope="module")
+    def slow():
+        threading.Event().wait(0.1)
+        yield
+        threading.Event().wait(0.1)
+
+    def test_waits(slow):
+        threading.Event().wait(0.1)
+
+    def test_computes(slow):
+        subprocess.run([sys.executable, "-c", SPIN], check=True)
+
+    def test_is_skipped():
+        pytest.skip("no such program")
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "1"]], ids=["one process", "xdist"])
+def test_records_seconds_with_setup_and_teardown_and_cpu_with_children(
+    project: pytest.Pytester, processes: list[str]
+) -> None:
+    project.makepyfile(test_it=TIMED)
+    project.runpytest_inprocess("--spec-results=test", *processes)
+    run = run_record.parse("test", record(project))
+    results = {result.test.removeprefix("test_it.py::"): result for result in run.results}
+    assert results["test_waits"].seconds >= 0.2
+    assert results["test_waits"].cpu < 0.2
+    assert results["test_computes"].cpu >= 0.2
+    assert results["test_is_skipped"].reason == "no such program"
+    assert results["test_is_skipped"].seconds >= 0.1, "the fixture of the module is torn down after it"
+    setups, seconds = run.fixtures["test_it.py::slow"]
+    assert setups == 1
+    assert seconds >= 0.1
+
+
 def test_a_run_without_the_option_records_nothing(project: pytest.Pytester) -> None:
     project.runpytest_inprocess()
-    assert not (project.path / spec.RESULTS).exists()
+    assert not (project.path / run_record.FOLDER).exists()
 
 
 def test_a_run_replaces_the_results_of_its_own_kind_only(project: pytest.Pytester) -> None:
@@ -95,7 +146,7 @@ def test_a_run_replaces_the_results_of_its_own_kind_only(project: pytest.Pyteste
     project.runpytest_inprocess("--spec-results=test")
     project.makepyfile(test_it="import pytest\n@pytest.mark.spec('AA-02')\ndef test_other(): pass\n")
     project.runpytest_inprocess("--spec-results=test")
-    assert recorded(project) == {"test_it.py::test_other": {"outcome": "passed", "ids": ["AA-02"]}}
+    assert recorded(project) == {"test_it.py::test_other": ("passed", ["AA-02"])}
     assert recorded(project, "test-long") == OUTCOMES
 
 

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from suite import seeds
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROPERTY = """
+    from hypothesis import given, settings, strategies
+    from suite.seeds import examples, parametrized_seeds
+
+    drawn = []
+
+    @given(strategies.integers())
+    @settings(max_examples=examples(20))
+    def test_property(number):
+        drawn.append(number)
+
+    def test_prints():
+        print("drawn", len(drawn), hash(tuple(drawn)))
+
+    @parametrized_seeds(core=1, fresh=2)
+    def test_stress(seed):
+        print("seed", seed)
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (seeds.BASE_SEED, seeds.PROFILE, seeds.STRESS_SEEDS, "CI"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_ci_derives_its_seeds_from_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(seeds, "_seed_of_tree", lambda: 1234)
+    first = seeds.seeds()
+    monkeypatch.delenv(seeds.BASE_SEED)
+    assert seeds.seeds() == first, "the same tree gives the same run"
+    monkeypatch.delenv(seeds.BASE_SEED)
+    monkeypatch.setattr(seeds, "_seed_of_tree", lambda: 1235)
+    other = seeds.seeds()
+    assert other[: seeds.CORE] == first[: seeds.CORE] == list(range(seeds.CORE))
+    assert not set(other[seeds.CORE :]) & set(first[seeds.CORE :])
+
+
+def test_development_tries_others_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = seeds.seeds()
+    assert seeds.seeds() == first, "all processes of a run have the same seeds"
+    monkeypatch.delenv(seeds.BASE_SEED)
+    assert seeds.seeds() != first
+
+
+def test_the_profile_decides_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {}
+    for name in seeds.PROFILES:
+        monkeypatch.setenv(seeds.PROFILE, name)
+        counts[name] = (seeds.examples(300), seeds.examples(4), len(seeds.seeds(core=2, fresh=3)))
+    assert counts == {"development": (150, 4, 5), "ci": (300, 4, 5), "soak": (3000, 40, 32)}
+
+
+def test_an_unknown_profile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(seeds.PROFILE, "nightly")
+    with pytest.raises(pytest.UsageError, match="the profiles are development, ci, soak"):
+        seeds.profile()
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [("17", [17]), ("3:6", [3, 4, 5])])
+def test_seeds_can_be_chosen(monkeypatch: pytest.MonkeyPatch, chosen: str, expected: list[int]) -> None:
+    monkeypatch.setenv(seeds.STRESS_SEEDS, chosen)
+    assert seeds.seeds() == expected
+
+
+def test_a_failure_says_how_to_repeat_it() -> None:
+    with pytest.raises(ValueError, match="lost") as raised, seeds.reproducible(7, ["first", "second"], __file__):
+        raise ValueError("lost")
+    file = Path(__file__).relative_to(ROOT)
+    assert raised.value.__notes__ == [f"first\nsecond\nrepeat with: TAILRACE_SEEDS=7 python -m pytest {file}"]
+
+
+def test_a_run_repeats_with_its_base_seed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeconftest("pytest_plugins = ['suite.seeds']")
+    pytester.makeini(f"[pytest]\npythonpath = {ROOT / 'tests'} {ROOT / 'tools'}\n")
+    pytester.makepyfile(test_it=PROPERTY)
+
+    def drawn(seed: str) -> list[str]:
+        monkeypatch.setenv(seeds.BASE_SEED, seed)
+        result = pytester.runpytest_subprocess("-s", "-p", "no:cacheprovider", "-p", "no:xdist")
+        result.assert_outcomes(passed=5)
+        result.stdout.fnmatch_lines([f"seed: {seed}, profile development; repeat with TAILRACE_SEED={seed}"])
+        return re.findall(r"\.(drawn .*|seed .*)", result.stdout.str())
+
+    first = drawn("5")
+    assert first[0].startswith("drawn 10 ")
+    assert drawn("5") == first
+    assert drawn("6") != first
