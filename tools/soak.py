@@ -5,15 +5,15 @@
     compaction crash points  the same for logs that are compacted, retired and moved about
                              (tests/properties/test_compaction_property.py)
     kills                    processes that compact and delete are ended with SIGKILL, and what they leave is held
-                             against a model (tests/support/kill_storm.py)
+                             against a model (tests/support/stress/log_kills/run.py)
     copier kills             a broker is ended with SIGKILL while copiers move records in transactions: the copy must be
-                             the original (tests/support/copier_storm.py)
+                             the original (tests/support/stress/copier_kills.py)
     spark kills              Spark drivers and executors are ended with SIGKILL, and stopped and doubled, while they
                              copy 1,000,000 records exactly once: the copy must be the original
-                             (tests/support/spark_sink_storm.py); also on a real Kafka
+                             (tests/support/stress/sink_kills.py); also on a real Kafka
     table kills              Spark drivers and workers are ended with SIGKILL, and stopped and doubled, while a topic of
                              1,000,000 records becomes a table, in each format and mode: it must be what a plain model
-                             says (tests/support/spark_table_storm.py)
+                             says (tests/support/stress/table_kills.py)
     storms                   groups and transactions in the simulator, over a network that loses, doubles and delays,
                              with a broker that is killed, the exactly-once sink, and tables with two drivers; each
                              seed is a story that must come out right (tests/sim/test_group_storms.py,
@@ -23,7 +23,7 @@
                              (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
                              interpreted
     hostile requests         damaged and absurd requests go to a broker over its sockets, which must go on serving
-                             everybody else and not grow (tests/support/request_storm.py)
+                             everybody else and not grow (tests/support/hostile/request_load.py)
 
 Each is cut into pieces that run in processes of their own, so that a crash of the interpreter is a finding like any
 other. What is printed at the end are rows for docs/soak.md. A finding is printed whole and makes the exit code 1;
@@ -53,7 +53,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 ROOT = Path(__file__).resolve().parent.parent
-SUPPORT = ROOT / "tests" / "support"
+PATHS = os.pathsep.join((str(ROOT / "tools"), str(ROOT / "tests")))
 CRASH_TESTS = {
     "crash points": ("tests/properties/test_log_crashes.py", "TAILRACE_CRASH_POINTS"),
     "compaction crash points": ("tests/properties/test_compaction_property.py", "TAILRACE_COMPACTION_CRASH_POINTS"),
@@ -132,8 +132,8 @@ class Figures:
 
 def shares() -> dict[str, int]:
     """How many inputs of each target the long test takes: the soak keeps their proportions."""
-    sys.path[:0] = [str(ROOT / "tools"), str(SUPPORT)]
-    from hostile_run import SHARES
+    sys.path[:0] = PATHS.split(os.pathsep)
+    from support.hostile.run import SHARES
 
     return dict(SHARES)
 
@@ -218,8 +218,8 @@ class Soak:
         if piece.target in STORM_TESTS:
             figures.storms[piece.target] += piece.inputs
             return
-        if code not in (0, 1):
-            return
+        if code not in (0, 1) or not lines or not lines[-1].startswith("{"):
+            return  # it died before its figures
         told: dict[str, Any] = json.loads(lines[-1])
         if piece.target == KILLS:
             figures.kills.update({each: told[each] for each in ("kills", "in_a_clean", "in_retention", "before_work")})
@@ -248,7 +248,7 @@ class Soak:
 
 
 def start(piece: Piece) -> subprocess.Popen[str]:
-    environment = dict(os.environ)
+    environment = {**os.environ, "PYTHONPATH": PATHS}
     if piece.target in CRASH_TESTS:
         test, variable = CRASH_TESTS[piece.target]
         environment[variable] = str(piece.inputs)
@@ -258,30 +258,29 @@ def start(piece: Piece) -> subprocess.Popen[str]:
         environment["TAILRACE_STORM_SEEDS"] = f"{piece.first}:{piece.first + piece.inputs}"
         command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", STORM_TESTS[piece.target]]
     elif piece.target == KILLS:
-        command = [str(SUPPORT / "kill_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command = ["-m", "support.stress.log_kills.run", "--kills", str(piece.inputs), "--seed", str(piece.seed)]
     elif piece.target == COPIERS:
-        command = [str(SUPPORT / "copier_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command = ["-m", "support.stress.copier_kills", "--kills", str(piece.inputs), "--seed", str(piece.seed)]
         command += ["--protocol", "consumer" if piece.seed % 2 else "classic"]
     elif piece.target in (SPARK, SPARK_ON_KAFKA):
-        command = [str(SUPPORT / "spark_sink_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command = ["-m", "support.stress.sink_kills", "--kills", str(piece.inputs), "--seed", str(piece.seed)]
         command += ["--kafka"] if piece.target == SPARK_ON_KAFKA else []
         if piece.seed % 2:  # a local master does not speculate, and has no executors to kill
             command += ["--speculation", "--master", "local-cluster[2,1,1024]"]
     elif piece.target in TABLES:
         kind, mode = TABLES[piece.target]
-        command = [str(SUPPORT / "spark_table_storm.py"), "--kills", str(piece.inputs), "--seed", str(piece.seed)]
+        command = ["-m", "support.stress.table_kills", "--kills", str(piece.inputs), "--seed", str(piece.seed)]
         command += ["--format", kind, "--mode", mode]
         on_a_cluster = (piece.seed + list(TABLES).index(piece.target)) % 2  # of neighbours one is
         command += ["--executors", "local-cluster" if on_a_cluster else "local"]
     elif piece.target == REQUESTS:
-        environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
-        command = [str(SUPPORT / "request_storm.py"), "--count", str(piece.inputs), "--seed", str(piece.seed)]
+        command = ["-m", "support.hostile.request_load", "--count", str(piece.inputs), "--seed", str(piece.seed)]
     else:
-        environment["PYTHONPATH"] = f"{ROOT / 'tools'}:{SUPPORT}"
         if piece.is_interpreted:
             environment["TAILRACE_KERNELS"] = "interpreted"
         command = [
-            str(SUPPORT / "hostile_run.py"),
+            "-m",
+            "support.hostile.run",
             piece.target,
             "--seed",
             str(piece.seed),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import png_pixels
 import pytest
-from headless_browser import HeadlessBrowser, program
-from png_pixels import Color
-from sample_reports import audit_report, topic_stats
 
+from support.audit.sample_reports import audit_report, topic_stats
+from support.browser import png_pixels
+from support.browser.chromium import HeadlessBrowser, program
+from support.browser.png_pixels import Color
 from tailrace.spark.auditing.report import audit_page
 from tailrace.spark.report.html import policy, write
 from tailrace.spark.statistics.report import stats_page

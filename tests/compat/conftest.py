@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kafka_tools import why_unavailable
+
+from support.kafka.tools import why_unavailable
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The same requests to Kafka and to us: the answers agree, or it is known why not (`known_differences`).
+"""The same requests to Kafka and to Tailrace: responses match, except for `support.requests.known_differences`.
 
 Good and bad requests of every API and version that we serve, conversations, damaged bytes.
 """
@@ -17,33 +17,33 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from answer_shapes import differences, shape
-from conversations import CONVERSATIONS, LAST_WORDS, Talk
-from conversations_of_classic_groups import CONVERSATIONS_OF_CLASSIC_GROUPS
-from conversations_of_classic_groups import SETTINGS as CLASSIC_GROUPS
-from conversations_of_consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS
-from conversations_of_consumer_groups import SETTINGS as CONSUMER_GROUPS
-from conversations_of_consumer_groups import TOPIC as CONSUMED
-from conversations_of_offsets import CONVERSATIONS_OF_OFFSETS
-from conversations_of_refusals import CONVERSATIONS_OF_REFUSALS
-from conversations_of_share_groups import CONVERSATIONS_OF_SHARE_GROUPS
-from conversations_of_share_groups import SETTINGS as SHARE_GROUPS
-from conversations_of_streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS
-from conversations_of_streams_groups import SETTINGS as STREAMS_GROUPS
-from conversations_of_transactional_writes import CONVERSATIONS_OF_TRANSACTIONAL_WRITES
-from conversations_of_transactions import CONVERSATIONS_OF_TRANSACTIONS
-from damaged_frames import SIZES, damaged, damaged_text, sized
-from known_differences import KNOWN_DIFFERENCES, Known, unexpected
-from raw_client import TIMEOUT_SECONDS, NoAnswer, RawClient
-from request_case import COMPACTED, DATA, UNKNOWN_ID, Case, Place
-from request_cases import all_cases
-from request_storm import controller_listener
+
+from support.clients.raw_client import TIMEOUT_SECONDS, NoAnswer, RawClient
+from support.conversations.classic_groups import CONVERSATIONS_OF_CLASSIC_GROUPS
+from support.conversations.classic_groups import SETTINGS as CLASSIC_GROUPS
+from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS
+from support.conversations.consumer_groups import SETTINGS as CONSUMER_GROUPS
+from support.conversations.consumer_groups import TOPIC as CONSUMED
+from support.conversations.conversation import CONVERSATIONS, LAST_WORDS, Talk
+from support.conversations.offsets import CONVERSATIONS_OF_OFFSETS
+from support.conversations.refusals import CONVERSATIONS_OF_REFUSALS
+from support.conversations.share_groups import CONVERSATIONS_OF_SHARE_GROUPS
+from support.conversations.share_groups import SETTINGS as SHARE_GROUPS
+from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS
+from support.conversations.streams_groups import SETTINGS as STREAMS_GROUPS
+from support.conversations.transactional_writes import CONVERSATIONS_OF_TRANSACTIONAL_WRITES
+from support.conversations.transactions import CONVERSATIONS_OF_TRANSACTIONS
+from support.hostile.request_load import controller_listener
+from support.requests.case import COMPACTED, DATA, UNKNOWN_ID, Case, Place
+from support.requests.catalog import all_cases
+from support.requests.damaged_frames import SIZES, damaged, damaged_text, sized
+from support.requests.known_differences import KNOWN_DIFFERENCES, Known, unexpected
+from support.requests.response_values import differences, shape
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
-
     from golden.broker import Broker
+    from support.kafka.client import free_port
 
 import tailrace
 from tailrace.broker.dispatch import CONTROLLER_HANDLERS

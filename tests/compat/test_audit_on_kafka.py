@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cases_of_audited_brokers import AuditedBrokerCases
-from cases_of_live_directories import SETTINGS
+
+from support.audit.live_brokers import AuditedBrokerCases
+from support.spark.live_directories import SETTINGS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
-
     from golden.broker import Broker
+    from support.kafka.client import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

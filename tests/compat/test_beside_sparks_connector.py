@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sparks_connector
-from spark_topics import T0, Row, Topics, numbered
 
+from support.spark import kafka_connector
+from support.spark.topics import T0, Row, Topics, numbered
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
 from tailrace.client.transactional_producer import TransactionalProducer
@@ -270,13 +270,13 @@ class Judged:
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    reason = sparks_connector.why_unavailable()
+    reason = kafka_connector.why_unavailable()
     if reason:
         pytest.skip(reason)
     scratch: Path = tmp_path_factory.mktemp("connector")
     with Broker({"log.retention.ms": -1}) as broker:
         stage = Stage(broker)
-        yield Judged(stage, sparks_connector.answers(stage.work(), scratch))
+        yield Judged(stage, kafka_connector.answers(stage.work(), scratch))
 
 
 @pytest.mark.parametrize("name", READ)

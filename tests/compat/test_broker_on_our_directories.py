@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from judged_logs import ODD, write_transactions
-from kafka_view import aborted_in, batch_fields
-from log_scribe import CONFIG, T0, Marker, Producer, Scribe, Sent, texts
+
+from support.kafka.dump_view import aborted_in, batch_fields
+from support.kafka.log_directories import ODD, write_transactions
+from support.logs.log_writer import CONFIG, T0, Marker, Producer, Scribe, Sent, texts
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import consume, free_port
-
     from golden import wire
     from golden.broker import Broker, Message
     from golden.cases import end_transaction, log_end
+    from support.kafka.client import consume, free_port
 
 from tailrace.config.log import MAX_LONG
 from tailrace.env.real import RealFiles, real_env

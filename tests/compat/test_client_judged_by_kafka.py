@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka_tools import dump_log_segments, run_tool
+
+from support.kafka.tools import dump_log_segments, run_tool
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import consume_all, free_port
     from kafka import KafkaProducer
 
     from golden.broker import Broker
+    from support.kafka.client import consume_all, free_port
 from tailrace.cli.main import main
 from tailrace.client.admin import TO_HIGH_WATERMARK, Admin
 from tailrace.client.batch_run import BatchRun

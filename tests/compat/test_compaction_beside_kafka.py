@@ -1,8 +1,9 @@
 """Our compaction and Kafka's, on byte copies of one directory that a real broker has filled.
 
-A broker makes the topics of `filled_topics` and stops. In one copy of its data directory Kafka's own cleaner works, in
-another one ours; then each topic gets one more batch, the same in both, and both clean again, and so on; at last each
-cleans what the other has left. Further copies are compacted by our command, and the broker is started on them.
+A broker creates the topics of `support.kafka.filled_topics` and stops. In one copy of its data directory Kafka's own
+cleaner works, in another one ours; then each topic gets one more batch, the same in both, and both clean
+again, and so on; at last each cleans what the other has left. Further copies are compacted by our
+command, and the broker is started on them.
 """
 
 from __future__ import annotations
@@ -16,15 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from expected_compaction import Clean, aborted_batches, compacted, data_records, emptied, shape, table
-from kafka_tools import check_indexes, dump_log_segments, why_silent
-from kafka_view import Fields
-from log_scribe import CODECS, Sent
+
+from support.compaction.expected_dump import Clean, aborted_batches, compacted, data_records, emptied, shape, table
+from support.kafka.dump_view import Fields
+from support.kafka.tools import check_indexes, dump_log_segments, why_silent
+from support.logs.log_writer import CODECS, Sent
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import consume_all, free_port
-    from compaction_stages import (
+    from golden import wire
+    from golden.broker import Broker, Message
+    from support.compaction.threaded_cleaner import OurBroker
+    from support.kafka.client import consume_all, free_port
+    from support.kafka.compaction_stages import (
         Copy,
         Stage,
         cleaner_points,
@@ -34,11 +39,17 @@ with warnings.catch_warnings():
         ends_of_cleaning,
         open_transactions,
     )
-    from filled_topics import COMPACTED, CONTROL, HELD_BACK, KEYS_PER_PASS, LARGE, TOPICS, fill, now_ms, round_batch
-    from our_broker import OurBroker
-
-    from golden import wire
-    from golden.broker import Broker, Message
+    from support.kafka.filled_topics import (
+        COMPACTED,
+        CONTROL,
+        HELD_BACK,
+        KEYS_PER_PASS,
+        LARGE,
+        TOPICS,
+        fill,
+        now_ms,
+        round_batch,
+    )
 
 from tailrace.record.builder import batch_of
 from tailrace.record.shallow import batches

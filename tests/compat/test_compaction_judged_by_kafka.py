@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from expected_compaction import compacted, is_value, shape, table
-from judged_compactions import CASES, OLD_FORMATS, Cleaned, write_and_clean
-from kafka_tools import FileDump, check_indexes, dump_log_segments
-from kafka_view import Fields, aborted_in, batch_fields, check_record, without_records
-from log_scribe import CODECS
 
+from support.compaction.expected_dump import compacted, is_value, shape, table
+from support.kafka.compacted_directories import CASES, OLD_FORMATS, Cleaned, write_and_clean
+from support.kafka.dump_view import Fields, aborted_in, batch_fields, check_record, without_records
+from support.kafka.tools import FileDump, check_indexes, dump_log_segments
+from support.logs.log_writer import CODECS
 from tailrace.env.real import RealFiles
 from tailrace.record.reader import records_of
 from tailrace.record.shallow import batches

@@ -14,9 +14,8 @@ from struct import Struct
 from typing import NamedTuple
 
 import pytest
-from judged_logs import DIRECTORIES
-from kafka_tools import FileDump, KafkaComplaintError, check_indexes, dump_log_segments
-from kafka_view import (
+
+from support.kafka.dump_view import (
     Fields,
     aborted_in,
     batch_fields,
@@ -28,8 +27,9 @@ from kafka_view import (
     text,
     without_records,
 )
-from log_scribe import CODECS, TOPIC_ID, Marker, Scribe, Sent
-
+from support.kafka.log_directories import DIRECTORIES
+from support.kafka.tools import FileDump, KafkaComplaintError, check_indexes, dump_log_segments
+from support.logs.log_writer import CODECS, TOPIC_ID, Marker, Scribe, Sent
 from tailrace.env import Mode
 from tailrace.env.real import RealFiles
 from tailrace.record.reader import records_of

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_tools import FileDump, dump_log_segments
 
 from golden.corpus import case_names, load
+from support.kafka.tools import FileDump, dump_log_segments
 
 pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
 

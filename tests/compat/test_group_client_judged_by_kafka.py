@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from kafka_tools import KAFKA_SCRIPT, run_tool
+
+from support.kafka.tools import KAFKA_SCRIPT, run_tool
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
     from kafka import KafkaConsumer
 
     from golden.broker import Broker
+    from support.kafka.client import free_port
 from tailrace.cli.main import main
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster

@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from kafka_tools import DUMP_TOOL, run_tool
-from protocol_values import random_message
 
 import make_messages
+from support.kafka.tools import DUMP_TOOL, run_tool
+from support.protocol.random_messages import random_message
 from tailrace.protocol.apis import APIS
 from tailrace.protocol.message import Record, Struct
 from tailrace.protocol.record_frame import METADATA_RECORDS, encode_metadata_record

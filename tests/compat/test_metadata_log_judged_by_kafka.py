@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any
 
 import pytest
-from kafka_tools import DUMP_TOOL, run_tool
+
+from support.kafka.tools import DUMP_TOOL, run_tool
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
-
     from golden.broker import Broker
+    from support.kafka.client import free_port
 
 from tailrace.config.quorum import QuorumConfig
 from tailrace.env import Env, InlineJobs

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_tools import FileDump, KafkaComplaintError, dump_log_segments
 
+from support.kafka.tools import FileDump, KafkaComplaintError, dump_log_segments
 from tailrace.record.batch import LOG_APPEND_TIME
 from tailrace.record.builder import BatchBuilder, batch_of, empty_batch
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker

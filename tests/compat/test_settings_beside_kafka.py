@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_client import RawClient
+
+from support.clients.raw_client import RawClient
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
-
     from golden.broker import Broker
+    from support.kafka.client import free_port
 
 from tailrace.config.describe import (
     Description,

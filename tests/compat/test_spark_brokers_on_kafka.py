@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-from cases_of_spark_pieces import OriginCases, PieceCases, fill, new_topic, piece
-from kafka_tools import run_tool
-from spark_pieces import batches_of, id_of, options_for, rows_of
+
+from support.kafka.tools import run_tool
+from support.spark.piece_cases import OriginCases, PieceCases, fill, new_topic, piece
+from support.spark.pieces import batches_of, id_of, options_for, rows_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
-
     from golden.broker import Broker
+    from support.kafka.client import free_port
 from tailrace.client.cluster import Cluster
 from tailrace.client.producer import Producer
 from tailrace.model.ids import TopicPartition

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cases_of_live_directories import SETTINGS, LiveDirectoryCases
+
+from support.spark.live_directories import SETTINGS, LiveDirectoryCases
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-    from broker_client import free_port
-
     from golden.broker import Broker
+    from support.kafka.client import free_port
 from tailrace.client.cluster import Cluster
 
 pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]

@@ -1,4 +1,4 @@
-"""A real broker under load is killed with SIGKILL, again and again; `broker_storm` tells how and what is compared."""
+"""A real broker under load is killed with SIGKILL, again and again, as `support.stress.broker_kills` describes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from broker_storm import BROKER_SETTINGS, Storm, Victim
-from kafka_victim import KafkaVictim
 
 import tailrace
+from support.kafka.killable import KafkaVictim
+from support.stress.broker_kills import BROKER_SETTINGS, Storm, Victim
 
 KILLS = int(os.environ.get("BROKER_KILLS", "50"))
 SEED = 5

@@ -1,4 +1,4 @@
-"""A real broker is killed with SIGKILL under transactional copiers; `copier_storm` tells how and what is compared."""
+"""A real broker is killed with SIGKILL under transactional copiers, as `support.stress.copier_kills` describes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from copier_storm import SETTINGS, CopierStorm
-from kafka_victim import KafkaVictim
 
 import tailrace
+from support.kafka.killable import KafkaVictim
+from support.stress.copier_kills import SETTINGS, CopierStorm
 
 KILLS = int(os.environ.get("COPIER_KILLS", "5"))
 SEED = 4

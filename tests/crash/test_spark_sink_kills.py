@@ -1,4 +1,4 @@
-"""Real Spark drivers are killed while they copy exactly once; `spark_sink_storm` tells how and what is compared."""
+"""Real Spark drivers are killed while they copy exactly once, as `support.stress.sink_kills` describes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = 4
 @pytest.mark.timeout(1200)
 def test_a_copy_made_exactly_once_equals_the_original(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    from spark_sink_storm import SETTINGS, storm
+    from support.stress.sink_kills import SETTINGS, storm
 
     figures = storm(
         Namespace(

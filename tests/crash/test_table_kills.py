@@ -1,4 +1,4 @@
-"""Real Spark drivers are killed while topics become tables; `spark_table_storm` tells how and what is compared."""
+"""Real Spark drivers are killed while topics become tables, as `support.stress.table_kills` describes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMBINATIONS = (
 def test_a_table_equals_a_plain_model_of_its_topic(kind: str, mode: str) -> None:
     for package in ("pyspark", "deltalake", "pyiceberg"):
         pytest.importorskip(package)
-    from spark_table_storm import storm
+    from support.stress.table_kills import storm
 
     figures = storm(
         Namespace(

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from mutation import fix_crcs
-from raw_client import RawClient
-from request_case import DATA
-from request_storm import SETTINGS, RequestStorm, rss_bytes
-from sim_broker import fetch_request, produce_request
 
 import tailrace
+from support.brokers.simulated import fetch_request, produce_request
+from support.clients.raw_client import RawClient
+from support.hostile.mutation import fix_crcs
+from support.hostile.request_load import SETTINGS, RequestStorm, rss_bytes
+from support.requests.case import DATA
 from tailrace.protocol.frame import encode_request
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -9,8 +9,18 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs import SimLog, bases, batch, bytes_of, file_bytes, in_transaction, marker, produced_by, with_config
 
+from support.logs.builders import (
+    SimLog,
+    bases,
+    batch,
+    bytes_of,
+    file_bytes,
+    in_transaction,
+    marker,
+    produced_by,
+    with_config,
+)
 from tailrace.storage.append import AppendResult
 from tailrace.storage.origin import Origin
 from tailrace.storage.verification import NO_GUARD

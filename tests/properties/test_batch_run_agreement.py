@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from batch_runs import run_disagreements
 
+from support.records.batch_runs import run_disagreements
 from tailrace.record import kernels
 
 EXAMPLES_PER_SEED = 20_000

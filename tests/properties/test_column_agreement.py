@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from column_runs import column_disagreements
-from kernel_forms import FORMS
 
+from support.records.column_runs import column_disagreements
+from support.records.kernel_forms import FORMS
 from tailrace.record import kernels
 
 EXAMPLES_PER_SEED = 10_000

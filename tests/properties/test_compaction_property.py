@@ -11,11 +11,12 @@ from collections import Counter
 from itertools import count
 
 import pytest
-from compaction_rig import Operation, Rig
-from compaction_shapes import POLICIES, SHAPES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
+
+from support.compaction.harness import Operation, Rig
+from support.compaction.scenarios import POLICIES, SHAPES
 
 CRASH_POINTS = int(os.environ.get("TAILRACE_COMPACTION_CRASH_POINTS", "10500"))
 FEW_CRASH_POINTS = 300

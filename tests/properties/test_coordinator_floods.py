@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from raw_client import NoAnswer, RawClient
-from request_case import DATA
-from request_storm import SETTINGS, RequestStorm, rss_bytes
 
 import tailrace
+from support.clients.raw_client import NoAnswer, RawClient
+from support.hostile.request_load import SETTINGS, RequestStorm, rss_bytes
+from support.requests.case import DATA
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest

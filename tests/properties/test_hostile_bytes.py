@@ -1,32 +1,37 @@
 """Whatever the bytes are, reading them ends in an answer or in a typed error: soon, in little memory, and in the same
-way whichever form of the kernels runs. `hostile_run` says what is held and how an input is found again."""
+way whichever form of the kernels runs. `support.hostile.run` says what is held and how an input is found again."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import struct
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
-import hostile_run
 import pytest
-from hostile_bytes import INT64_MAX, INT64_MIN, BatchCase, Batches, CodecCase, Codecs, LeaderSets, SetCase
-from hostile_files import Checkpoints, SnapshotCase, Snapshots, TextCase
-from hostile_run import SHARES, Tally, Target, all_targets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from raw_records import EDGES, batch, damaged
 
+from support import programs
+from support.hostile import run as hostile_run
+from support.hostile.byte_readers import (
+    INT64_MAX,
+    INT64_MIN,
+    BatchCase,
+    Batches,
+    CodecCase,
+    Codecs,
+    LeaderSets,
+    SetCase,
+)
+from support.hostile.files import Checkpoints, SnapshotCase, Snapshots, TextCase
+from support.hostile.run import SHARES, Tally, Target, all_targets
+from support.records.raw_records import EDGES, batch, damaged
 from tailrace.model.invariant import invariant
 from tailrace.record import kernels
 from tailrace.storage.origin import Origin
 from tailrace.storage.validation import ValidationRules
-
-ROOT = Path(__file__).resolve().parents[2]
 
 LEAST_INPUTS = 100_000
 SHORT_SHARE = 300
@@ -58,11 +63,10 @@ def check(tally: Tally, expected_inputs: int) -> None:
 
 def run_apart(target: str, count: int, *options: str, **environment: str) -> dict[str, Any]:
     """The figures of a run in a process of its own."""
-    program = str(ROOT / "tests" / "support" / "hostile_run.py")
-    paths = {"PYTHONPATH": f"{ROOT / 'tools'}:{ROOT / 'tests' / 'support'}"}
+    arguments = (target, "--seed", str(SEED), "--count", str(count), "--verdicts", *options)
     done = subprocess.run(
-        [sys.executable, program, target, "--seed", str(SEED), "--count", str(count), "--verdicts", *options],
-        env=os.environ | paths | environment,
+        programs.command(hostile_run.__name__, *arguments),
+        env=programs.environment() | environment,
         capture_output=True,
         text=True,
         check=False,

@@ -10,11 +10,11 @@ import os
 import random
 
 import pytest
-from hostile_requests import HostileRequests
-from request_case import COMPACTED, DATA, Place
-from request_storm import MAX_GROWTH_BYTES, SETTINGS, RequestStorm, StormTally
 
 import tailrace
+from support.hostile.request_load import MAX_GROWTH_BYTES, SETTINGS, RequestStorm, StormTally
+from support.hostile.requests import HostileRequests
+from support.requests.case import COMPACTED, DATA, Place
 from tailrace.broker.dispatch import BROKER_HANDLERS, CONTROLLER_HANDLERS
 from tailrace.model.errors import TailraceError
 from tailrace.protocol.frame import decode_request, decode_request_header

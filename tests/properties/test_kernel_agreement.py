@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from raw_records import disagreements
 
+from support.records.raw_records import disagreements
 from tailrace.record import kernels
 
 EXAMPLES_PER_SEED = 50_000

@@ -1,12 +1,14 @@
 """Real processes on a real disk, killed while they compact and delete: what comes back is what must survive.
 
-`kill_storm` tells how a storm goes, `kill_storm_model` what is held against the logs after each kill.
+`support.stress.log_kills.run` describes the stress test, `support.stress.log_kills.model` what the logs must hold after
+each kill.
 """
 
 from __future__ import annotations
 
 import pytest
-from kill_storm import Figures, Storm
+
+from support.stress.log_kills.run import Figures, Storm
 
 KILLS = 20
 SEED = 4

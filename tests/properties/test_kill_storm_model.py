@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from kill_storm_journal import ABORTED, COMMITTED, NO_PRODUCER, PLAIN, TRANSACTIONAL, Attempt, Sent
-from kill_storm_model import Model
-from kill_storm_sighting import Seen, Sighting
-from kill_storm_stage import Partition
-from logs import placed
 
+from support.logs.builders import placed
+from support.stress.log_kills.journal import ABORTED, COMMITTED, NO_PRODUCER, PLAIN, TRANSACTIONAL, Attempt, Sent
+from support.stress.log_kills.model import Model
+from support.stress.log_kills.opened_logs import Seen, Sighting
+from support.stress.log_kills.workload import Partition
 from tailrace.config.log import LogConfig
 from tailrace.record.builder import BatchBuilder, empty_batch
 from tailrace.record.shallow import batches

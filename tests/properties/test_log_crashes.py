@@ -6,10 +6,10 @@ import errno
 import os
 
 import pytest
-from crash_rig import CONFIGS, Operation, Rig
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.logs.crash_harness import CONFIGS, Operation, Rig
 from tailrace.sim.faults import SimulatedCrash
 
 CRASH_POINTS = int(os.environ.get("TAILRACE_CRASH_POINTS", "10500"))

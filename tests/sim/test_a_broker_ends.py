@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from logs import batch
-from sim_broker import BROKER, CONTROLLER, SimBroker, fetch_request, produce_request
 
+from support.brokers.simulated import BROKER, CONTROLLER, SimBroker, fetch_request, produce_request
+from support.logs.builders import batch
 from tailrace.broker.node import Node
 from tailrace.config.server import ServerConfig
 from tailrace.model.errors import NotLeaderOrFollowerError

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker, fetch_request, produce_request
 
+from support.brokers.simulated import SimBroker, fetch_request, produce_request
+from support.logs.builders import batch
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.record.reader import application_records
 from tailrace.sim.faults import Survival

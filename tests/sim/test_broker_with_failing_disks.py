@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker, SimClient
 
+from support.brokers.simulated import SimBroker, SimClient
+from support.logs.builders import batch
 from tailrace.metrics.gauge import Gauge
 from tailrace.model.errors import NoLiveLogDirError
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

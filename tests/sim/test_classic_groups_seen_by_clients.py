@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sim_broker import SimBroker, SimClient
 
+from support.brokers.simulated import SimBroker, SimClient
 from tailrace.coordinator.shard import ShardState
 from tailrace.model.errors import (
     CoordinatorLoadInProgressError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from sim_broker import SimBroker, SimClient
 
+from support.brokers.simulated import SimBroker, SimClient
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answer_shapes import differences
-from conversations_of_consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS, SETTINGS, answers
-from sim_broker import BROKER, SimBroker, SimClient
 
-RECORDED = Path(__file__).parents[1] / "support" / "consumer-groups-4.3.1.json"
+from support.brokers.simulated import BROKER, SimBroker, SimClient
+from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS, SETTINGS, answers
+from support.requests.response_values import differences
+
+RECORDED = Path(__file__).parents[1] / "support" / "recorded" / "consumer-groups-4.3.1.json"
 
 
 class PausingClient(SimClient):

@@ -6,19 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
-from conversations_of_consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS, SETTINGS, answers
-from coordinator_pair import CoordinatorPair
-from group_records import Numbered, decoded, encoded, in_batches, texts, written
-from sim_broker import SimBroker
 from test_consumer_group_conversations import PausingClient
 
+from support.brokers.simulated import SimBroker
+from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS, SETTINGS, answers
+from support.coordinators.group_records import Numbered, decoded, encoded, in_batches, texts, written
+from support.coordinators.replica_pair import CoordinatorPair
 from tailrace.coordinator.consumer.group import ConsumerGroup
 from tailrace.coordinator.groups.group import GroupKind
 from tailrace.coordinator.groups.shard import GroupShard
 from tailrace.coordinator.records import GROUP_RECORDS
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 
-RECORDED = json.loads((Path(__file__).parents[1] / "support" / "consumer-group-records-4.3.1.json").read_text())
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "support" / "recorded" / "consumer-group-records-4.3.1.json").read_text()
+)
 """By group: number of the batch, key and value of each record."""
 STORIES = {
     "reconciliation": "reconciliation",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sim_broker import SimBroker
 
+from support.brokers.simulated import SimBroker
 from tailrace.coordinator.runtime import java_hash
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cases_of_consumer_groups import heartbeat, joining
-from cases_of_offsets import commit, delete, fetch
-from conversations import offset_request
-from request_case import DATA, Place
-from sim_broker import SimBroker, SimClient
 
+from support.brokers.simulated import SimBroker, SimClient
+from support.conversations.conversation import offset_request
+from support.requests.case import DATA, Place
+from support.requests.consumer_groups import heartbeat, joining
+from support.requests.offsets import commit, delete, fetch
 from tailrace.coordinator.shard import Shard, ShardState
 from tailrace.model.errors import CoordinatorLoadInProgressError
 from tailrace.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE

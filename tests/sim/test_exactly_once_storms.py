@@ -1,4 +1,4 @@
-"""The exactly-once sink in a storm: `exactly_once_storm` tells what happens in it and what must hold.
+"""Stress tests of the exactly-once sink; `support.stress.simulated.exactly_once_sink` has the faults and invariants.
 
 `TAILRACE_STORM_SEEDS=0:1000` runs more of them, `TAILRACE_STORM_SEEDS=17` one alone. What fails is told with its story.
 Faults are planted in the protocol to see that the storm finds them.
@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from exactly_once_kafka import CoordinatorByFacts, CoordinatorOfBroker
-from exactly_once_storm import SINK, ExactlyOnceStorm, NoEndError, Protocol
-from exactly_once_weather import CALM
-from storm_delays import shorten_epochs
-from storm_seeds import seeds, told
 
+from support.stress.simulated.delays import shorten_epochs
+from support.stress.simulated.exactly_once_sink import SINK, ExactlyOnceStorm, NoEndError, Protocol
+from support.stress.simulated.fault_rates import CALM
+from support.stress.simulated.seeds import seeds, told
+from support.stress.simulated.sink_coordinators import CoordinatorByFacts, CoordinatorOfBroker
 from tailrace.model.errors import TailraceError
 from tailrace.spark.sink.exactly_once import driver as driver_steps
 from tailrace.spark.sink.exactly_once import task as task_steps

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from group_storm import GroupStorm
-from storm_seeds import seeds, told
+
+from support.stress.simulated.groups import GroupStorm
+from support.stress.simulated.seeds import seeds, told
 
 STEPS = 250
 

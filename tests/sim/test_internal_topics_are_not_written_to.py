@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from logs import batch, in_transaction
-from sim_broker import SimBroker
 
+from support.brokers.simulated import SimBroker
+from support.logs.builders import batch, in_transaction
 from tailrace.model.errors import InvalidTopicError
 from tailrace.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest

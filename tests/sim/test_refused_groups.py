@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from request_case import DATA
-from sim_broker import SimBroker, SimClient
 
+from support.brokers.simulated import SimBroker, SimClient
+from support.requests.case import DATA
 from tailrace.protocol.frame import encode_request
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest

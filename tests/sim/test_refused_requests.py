@@ -6,9 +6,9 @@ import gc
 import weakref
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker, produce_request
 
+from support.brokers.simulated import SimBroker, produce_request
+from support.logs.builders import batch
 from tailrace.broker.produce_request import Share
 from tailrace.protocol.frame import encode_request
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions

@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 import pytest
-from logs import batch, in_transaction
-from share_reader import ACCEPT, LATEST, REJECT, RELEASE, RENEW, AnsweredError, Got, ShareReader
-from sim_broker import SimBroker, produce_request
 
+from support.brokers.simulated import SimBroker, produce_request
+from support.clients.share_reader import ACCEPT, LATEST, REJECT, RELEASE, RENEW, AnsweredError, Got, ShareReader
+from support.logs.builders import batch, in_transaction
 from tailrace.broker import share_fetch
 from tailrace.broker.share_records import Acknowledgement
 from tailrace.coordinator.share_state.key import SharePartitionKey

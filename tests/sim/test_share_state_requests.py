@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim_broker import SimBroker
-
+from support.brokers.simulated import SimBroker
 from tailrace.protocol.messages import delete_share_group_state as deleting
 from tailrace.protocol.messages import initialize_share_group_state as initializing
 from tailrace.protocol.messages import read_share_group_state as reading

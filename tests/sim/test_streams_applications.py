@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer_party import make_topic
-from conversations import Talk
-from conversations_of_streams_groups import SETTINGS
-from group_records import texts
-from request_case import Place
-from sim_broker import SimBroker
-from streams_party import StreamsParty, Thread, subtopology, topology
 from test_consumer_group_conversations import PausingClient
 
+from support.brokers.simulated import SimBroker
+from support.conversations.consumer_members import make_topic
+from support.conversations.conversation import Talk
+from support.conversations.streams_groups import SETTINGS
+from support.conversations.streams_members import StreamsParty, Thread, subtopology, topology
+from support.coordinators.group_records import texts
+from support.requests.case import Place
 from tailrace.coordinator.streams.status import StatusCode
 from tailrace.model.errors import UnsupportedVersionError
 from tailrace.protocol.messages.create_topics import CreateTopicsRequest

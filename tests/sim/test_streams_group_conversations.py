@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answer_shapes import differences
-from conversations_of_streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS, SETTINGS, answers
-from group_records import texts
-from sim_broker import SimBroker
 from test_consumer_group_conversations import PausingClient
 
-RECORDED = Path(__file__).parents[1] / "support" / "streams-groups-4.3.1.json"
+from support.brokers.simulated import SimBroker
+from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS, SETTINGS, answers
+from support.coordinators.group_records import texts
+from support.requests.response_values import differences
+
+RECORDED = Path(__file__).parents[1] / "support" / "recorded" / "streams-groups-4.3.1.json"
 TOLD_AGAIN = {"epoch 2, having nothing", "epoch 3, having nothing", "a holds on"}
 """Heartbeats that show that the member has missed an answer. Kafka does not tell it its tasks again."""
 TASKS = {"active_tasks", "standby_tasks", "warmup_tasks"}

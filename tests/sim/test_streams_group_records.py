@@ -6,18 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
-from conversations_of_streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS, SETTINGS, answers
-from coordinator_pair import CoordinatorPair
-from group_records import decoded, encoded, in_batches, texts, written
-from sim_broker import SimBroker
 from test_consumer_group_conversations import PausingClient
 
+from support.brokers.simulated import SimBroker
+from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS, SETTINGS, answers
+from support.coordinators.group_records import decoded, encoded, in_batches, texts, written
+from support.coordinators.replica_pair import CoordinatorPair
 from tailrace.coordinator.groups.shard import GroupShard
 from tailrace.coordinator.records import GROUP_RECORDS
 from tailrace.coordinator.streams.group import StreamsGroup
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 
-RECORDED = json.loads((Path(__file__).parents[1] / "support" / "streams-group-records-4.3.1.json").read_text())
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "support" / "recorded" / "streams-group-records-4.3.1.json").read_text()
+)
 """By group: number of the batch, key and value of each record."""
 STORIES = {
     "streams-words": "word_count",

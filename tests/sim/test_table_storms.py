@@ -1,4 +1,4 @@
-"""Tables that follow a topic, in a storm: `table_storm` tells what happens in it and what must hold.
+"""Stress tests of tables that follow a topic; `support.stress.simulated.tables` has the faults and invariants.
 
 `TAILRACE_STORM_SEEDS=0:1000` runs more of them, `TAILRACE_STORM_SEEDS=17` one alone. What fails is told with its story.
 Faults are planted in the driver to see that the storm finds them.
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from storm_seeds import seeds, told
-from table_fakes import FakeSnapshot, Record, step
-from table_storm import TableStorm, Weather
 
+from support.stress.simulated.seeds import seeds, told
+from support.stress.simulated.table_fakes import FakeSnapshot, Record, step
+from support.stress.simulated.tables import TableStorm, Weather
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.job import batch, planning
 from tailrace.spark.tables.job.batch import Batches, Done

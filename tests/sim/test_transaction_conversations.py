@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answer_shapes import differences
-from conversations_of_transactions import (
+
+from support.brokers.simulated import BROKER, SimBroker, SimClient
+from support.conversations.transactions import (
     CONVERSATIONS_OF_TRANSACTIONS,
     answers,
     make_topics,
     use_up_an_id,
     used_up_epochs,
 )
-from sim_broker import BROKER, SimBroker, SimClient
+from support.requests.response_values import differences
 
-RECORDED = Path(__file__).parents[1] / "support" / "transactions-4.3.1.json"
+RECORDED = Path(__file__).parents[1] / "support" / "recorded" / "transactions-4.3.1.json"
 SHORT = [each for each in CONVERSATIONS_OF_TRANSACTIONS if each is not used_up_epochs]
 
 

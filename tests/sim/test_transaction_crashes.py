@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from sim_broker import SimBroker
-from sim_transactions import FEW_PARTITIONS, SimProducer, committed_offset, fetch_committed
 
+from support.brokers.simulated import SimBroker
+from support.clients.sim_transactions import FEW_PARTITIONS, SimProducer, committed_offset, fetch_committed
 from tailrace.coordinator.transactions.state import TransactionState
 from tailrace.sim.faults import CrashPoint, SimulatedCrash
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sim_broker import SimBroker
-from sim_transactions import FEW_PARTITIONS, SimProducer, find
 
+from support.brokers.simulated import SimBroker
+from support.clients.sim_transactions import FEW_PARTITIONS, SimProducer, find
 from tailrace.broker.context import RequestContext
 from tailrace.broker.handlers import init_producer_id
 from tailrace.coordinator.shard import ShardState

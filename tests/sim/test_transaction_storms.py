@@ -8,9 +8,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from storm_delays import delay_coordinators, shorten_epochs
-from storm_seeds import seeds, told
-from transaction_storm import COMMITTED, TransactionStorm
+
+from support.stress.simulated.delays import delay_coordinators, shorten_epochs
+from support.stress.simulated.seeds import seeds, told
+from support.stress.simulated.transactions import COMMITTED, TransactionStorm
 
 STEPS = 250
 FEW = 20

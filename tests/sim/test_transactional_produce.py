@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from logs import batch, in_transaction, marker, produced_by
-from sim_broker import BROKER, SimBroker, SimClient
 
+from support.brokers.simulated import BROKER, SimBroker, SimClient
+from support.logs.builders import batch, in_transaction, marker, produced_by
 from tailrace.broker.txn_verification import Question
 from tailrace.model.errors import (
     ConcurrentTransactionsError,

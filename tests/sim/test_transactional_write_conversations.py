@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answer_shapes import differences
-from conversations_of_transactional_writes import CONVERSATIONS_OF_TRANSACTIONAL_WRITES
-from conversations_of_transactions import answers, use_up_an_id
-from sim_broker import BROKER, SimBroker, SimClient
 
-RECORDED = Path(__file__).parents[1] / "support" / "transactional-writes-4.3.1.json"
+from support.brokers.simulated import BROKER, SimBroker, SimClient
+from support.conversations.transactional_writes import CONVERSATIONS_OF_TRANSACTIONAL_WRITES
+from support.conversations.transactions import answers, use_up_an_id
+from support.requests.response_values import differences
+
+RECORDED = Path(__file__).parents[1] / "support" / "recorded" / "transactional-writes-4.3.1.json"
 
 
 class PausingClient(SimClient):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker
-from sim_transactions import (
+
+from support.brokers.simulated import SimBroker
+from support.clients.sim_transactions import (
     FEW_PARTITIONS,
     SimProducer,
     codes_of,
@@ -18,7 +18,7 @@ from sim_transactions import (
     producers_of,
     write_marker,
 )
-
+from support.logs.builders import batch
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 from tailrace.sim.faults import Survival
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from spark_topics import Topics
 
+from support.spark.topics import Topics
 from tailrace.testing.broker import Broker
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cases_of_audited_brokers import AuditedBrokerCases
-from cases_of_live_directories import SETTINGS
 
+from support.audit.live_brokers import AuditedBrokerCases
+from support.spark.live_directories import SETTINGS
 from tailrace.testing.broker import Broker
 
 pytestmark = pytest.mark.long

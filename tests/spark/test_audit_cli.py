@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_topics import Topics
 
+from support.spark.topics import Topics
 from tailrace.cli.main import main
 from tailrace.testing.broker import Broker
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_dirs import DataDirectory
-from scripted_audit import damage
-from spark_standalone import output_of, standalone
 
+from support.audit.scripted_audit import damage
+from support.logs.data_dirs import DataDirectory
+from support.spark.standalone import output_of, standalone
 from tailrace.config.log import LogConfig
 
 pytestmark = pytest.mark.long
 
-PROGRAM = Path(__file__).parents[1] / "support" / "audit_cluster_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "audit" / "cluster_program.py"
 LARGE = LogConfig(segment_bytes=1 << 20, segment_index_bytes=80_000, index_interval_bytes=500)
 RECORDS = 600
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from audited_logs import LogDirectory, busy, table
-from planted_faults import Case, Expected, Fault, all_faults, plant_all
 
 from golden.corpus import LOG_DIRS, cases
+from support.audit.injected_faults.catalog import Case, Expected, Fault, all_faults, plant_all
+from support.audit.logs import LogDirectory, busy, table
 from tailrace.spark.auditing.audit import audit
 from tailrace.spark.auditing.audit_report import AuditReport
 from tailrace.spark.auditing.finding import Finding

@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from audited_logs import Log, LogDirectory, busy, table
-
+from support.audit.logs import Log, LogDirectory, busy, table
 from tailrace.env.real import RealFiles
 from tailrace.record.builder import BatchBuilder
 from tailrace.spark.auditing.finding import Finding

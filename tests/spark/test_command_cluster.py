@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from directory_source import START_MS, write_log
-from spark_standalone import output_of, standalone
+
+from support.spark.directory_source import START_MS, write_log
+from support.spark.standalone import output_of, standalone
 
 pytestmark = pytest.mark.long
 
-PROGRAM = Path(__file__).parents[1] / "support" / "command_cluster_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "spark" / "command_program.py"
 RECORDS = 3000
 
 

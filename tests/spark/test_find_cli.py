@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from directory_source import segment_file, write_log
-from spark_topics import T0, Row, Topics
 
+from support.spark.directory_source import segment_file, write_log
+from support.spark.topics import T0, Row, Topics
 from tailrace.cli.main import main
 from tailrace.client.cluster import Cluster
 from tailrace.client.transactional_producer import TransactionalProducer

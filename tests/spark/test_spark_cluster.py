@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spark_standalone import output_of, standalone
-from spark_topics import Topics
+
+from support.spark.standalone import output_of, standalone
+from support.spark.topics import Topics
 
 pytestmark = pytest.mark.long
 
-PROGRAM = Path(__file__).parents[1] / "support" / "spark_cluster_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "spark" / "cluster_program.py"
 ROWS = 1000
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from spark_topics import Topics
 
+from support.spark.topics import Topics
 from tailrace.client.cluster import Cluster
 from tailrace.client.offsets import LATEST, READ_COMMITTED, find_offsets
 from tailrace.client.transaction_admin import TransactionAdmin

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_topics import T0, Row, Topics, numbered
+
+from support.spark.topics import T0, Row, Topics, numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

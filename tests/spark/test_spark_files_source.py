@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from directory_source import PARTITION, START_MS, bases_of, expected_rows, log_dir_of, note, segment_file, write_log
 
 from golden.corpus import load
+from support.spark.directory_source import (
+    PARTITION,
+    START_MS,
+    bases_of,
+    expected_rows,
+    log_dir_of,
+    note,
+    segment_file,
+    write_log,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

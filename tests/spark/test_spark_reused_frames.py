@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_topics import Topics
-
+from support.spark.topics import Topics
 from tailrace.spark import read
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_topics import T0, Row, Topics
 
+from support.spark.topics import T0, Row, Topics
 from tailrace.client.partitioner import partition_of_key
 
 if TYPE_CHECKING:

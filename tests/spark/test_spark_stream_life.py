@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_topics import Topics
 
+from support.spark.topics import Topics
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
 from tailrace.client.coordinators import GROUP, Coordinators

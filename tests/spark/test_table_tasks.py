@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-import table_tasks
-from directory_source import START_MS
 from pyspark import cloudpickle
-from table_tasks import (
+
+from support.spark.directory_source import START_MS
+from support.tables import tasks as table_tasks
+from support.tables.tasks import (
     BAD,
     Record,
     TextPlan,
@@ -24,7 +25,6 @@ from table_tasks import (
     target_of,
     write_records,
 )
-
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.errors import DataLossError, TableError
 from tailrace.spark.source.ranges import OffsetRange

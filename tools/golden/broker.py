@@ -14,7 +14,8 @@ import cramjam
 import kafka.codec
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka_tools import KAFKA_SCRIPT
+
+from support.kafka.tools import KAFKA_SCRIPT
 
 # kafka-python asks for python-snappy, which itself is a cover over cramjam; raw blocks are all it needs from it.
 kafka.codec.snappy = SimpleNamespace(

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
-from kafka_tools import run_tool
 
 from golden import legacy, wire
 from golden.broker import Broker, Message, Writer, wait_until
+from support.kafka.tools import run_tool
 
 T0 = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -10,11 +10,11 @@ from typing import Any
 
 from kafka import TopicPartition
 from kafka.protocol.consumer.offsets import IsolationLevel
-from kafka_tools import FileDump, dump_log_segments
 
 from golden import wire
 from golden.broker import Broker
 from golden.cases import Case
+from support.kafka.tools import FileDump, dump_log_segments
 
 EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -2, -1, -3, -4
 LONGEST_TEXT = 300

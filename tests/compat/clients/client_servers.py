@@ -64,8 +64,7 @@ def our_server() -> Iterator[Server]:
 def kafka_server(folder: Path) -> Iterator[Server]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of kafka-python's use of importlib
-        from broker_client import free_port
-
         from golden.broker import Broker
+        from support.kafka.client import free_port
     with Broker(folder, free_port(), SETTINGS) as broker:
         yield Server(broker.address, is_ours=False, process=broker)

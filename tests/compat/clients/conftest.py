@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from client_driver import DRIVERS
 from client_servers import Server, kafka_server, our_server
-from kafka_tools import TOOLS, run_tool
+
+from support.kafka.tools import TOOLS, run_tool
 
 if TYPE_CHECKING:
     from confluent_driver import ConfluentDriver

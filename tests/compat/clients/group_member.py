@@ -2,7 +2,7 @@
 
 It handles records, which is to say that it tells of them, commits after every batch, and ends when its standard input
 does: that is how it is asked to leave. What it does it tells in JSON lines, `{"at": nanoseconds, "kind": …}`, in the
-words of `group_history`. SETTINGS is a JSON object in the spelling of the library.
+words of `support.coordinators.group_history`. SETTINGS is a JSON object in the spelling of the library.
 
 `group_member.js` is the same for kafkajs.
 """

@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import NamedTuple
 
 from confluent_kafka import Producer
-from group_history import KILLED, LEAVES, Event, faults, owned
 from kafkajs_driver import modules
+
+from support.coordinators.group_history import KILLED, LEAVES, Event, faults, owned
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60

@@ -12,9 +12,9 @@ import pytest
 from client_driver import Message
 from client_servers import Server
 from confluent_kafka import ShareConsumer
-from kafka_tools import run_tool
-from raw_client import RawClient
 
+from support.clients.raw_client import RawClient
+from support.kafka.tools import run_tool
 from tailrace.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

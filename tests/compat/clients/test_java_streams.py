@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from client_driver import Message
 from client_servers import Server
-from kafka_tools import KAFKA_SCRIPT
+
+from support.kafka.tools import KAFKA_SCRIPT
 
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from client_driver import CODECS, Message
 from client_servers import Server
-from kafka_tools import TOOLS, KafkaComplaintError, run_tool
+
+from support.kafka.tools import TOOLS, KafkaComplaintError, run_tool
 
 pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 

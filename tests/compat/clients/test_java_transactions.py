@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from client_driver import FencedError, Message
 from client_servers import Server
-from kafka_tools import TOOLS, run_tool
-from raw_client import RawClient
-from raw_records import batch, record
 
+from support.clients.raw_client import RawClient
+from support.kafka.tools import TOOLS, run_tool
+from support.records.raw_records import batch, record
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_asking import versions_of
-from logs import batch
-from sim_broker import CONTROLLER, SimBroker, SimClient
 
+from support.brokers.handler_calls import versions_of
+from support.brokers.simulated import CONTROLLER, SimBroker, SimClient
+from support.logs.builders import batch
 from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker
 
+from support.brokers.simulated import SimBroker
+from support.logs.builders import batch
 from tailrace.broker.metrics import BROKER_METERS, LISTENER_METERS, TOPIC_METERS, BrokerMetrics
 from tailrace.metrics.count import Count
 from tailrace.metrics.distribution import Distribution

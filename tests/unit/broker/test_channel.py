@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker, SimClient, produce_request
 
+from support.brokers.simulated import SimBroker, SimClient, produce_request
+from support.logs.builders import batch
 from tailrace.broker.channel import MOST_IN_A_TURN
 from tailrace.protocol.frame import encode_request
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions

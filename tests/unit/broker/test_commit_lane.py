@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 import pytest
-from sim_broker import SimBroker
 
+from support.brokers.simulated import SimBroker
 from tailrace.coordinator.groups.shard import GroupShard
 from tailrace.coordinator.offsets.store import OffsetStore
 from tailrace.coordinator.records import GROUP_RECORDS, decode_record

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from broker_asking import ask, versions_of
-from config_nodes import ConfigNode, override
 
+from support.brokers.config_nodes import ConfigNode, override
+from support.brokers.handler_calls import ask, versions_of
 from tailrace.broker.handlers import describe_configs
 from tailrace.config.log import LogConfig
 from tailrace.config.server import server_keys

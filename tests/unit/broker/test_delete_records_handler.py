@@ -3,10 +3,10 @@ from __future__ import annotations
 import errno
 
 import pytest
-from broker_asking import ask, begin, versions_of
-from broker_nodes import LogNode
-from broker_stub import broker, topic, topic_id
 
+from support.brokers.handler_calls import ask, begin, versions_of
+from support.brokers.nodes import LogNode
+from support.brokers.stub import broker, topic, topic_id
 from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.protocol.messages.delete_records import (
     DeleteRecordsPartition,

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from broker_asking import CONTROLLER_LISTENER, ask, versions_of
-from broker_stub import CLUSTER_ID, StubNode, broker, controller
 
+from support.brokers.handler_calls import CONTROLLER_LISTENER, ask, versions_of
+from support.brokers.stub import CLUSTER_ID, StubNode, broker, controller
 from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
 
 MISMATCHED, UNSUPPORTED = 114, 115

@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_asking import ask
-from broker_nodes import LogNode
-from broker_stub import topic
 
+from support.brokers.handler_calls import ask
+from support.brokers.nodes import LogNode
+from support.brokers.stub import topic
 from tailrace.broker.handlers import describe_producers
 from tailrace.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 

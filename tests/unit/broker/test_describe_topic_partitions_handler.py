@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_asking import ask
-from broker_stub import StubNode, broker, topic, topic_id
 
+from support.brokers.handler_calls import ask
+from support.brokers.stub import StubNode, broker, topic, topic_id
 from tailrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     RequestCursor,

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from broker_asking import BROKER_LISTENER, CONTROLLER_LISTENER, begin, versions_of
-from broker_stub import StubController, StubNode
 
+from support.brokers.handler_calls import BROKER_LISTENER, CONTROLLER_LISTENER, begin, versions_of
+from support.brokers.stub import StubController, StubNode
 from tailrace.broker.dispatch import BROKER_HANDLERS, CONTROLLER_HANDLERS
 from tailrace.model.errors import NotControllerError
 from tailrace.protocol.apis import APIS

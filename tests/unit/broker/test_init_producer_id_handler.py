@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_asking import ask, begin, versions_of
-from broker_stub import StubNode, broker
 
+from support.brokers.handler_calls import ask, begin, versions_of
+from support.brokers.stub import StubNode, broker
 from tailrace.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_asking import ask, begin, versions_of
-from broker_nodes import LogNode
-from broker_stub import topic, topic_id
 
+from support.brokers.handler_calls import ask, begin, versions_of
+from support.brokers.nodes import LogNode
+from support.brokers.stub import topic, topic_id
 from tailrace.model.errors import SegmentGoneError
 from tailrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -6,9 +6,9 @@ import logging
 from typing import Any, Final
 
 import pytest
-from config_nodes import ConfigNode, override
-from logs import batch
 
+from support.brokers.config_nodes import ConfigNode, override
+from support.logs.builders import batch
 from tailrace.broker.live_config import LiveConfig
 from tailrace.config.server import ServerConfig, server_keys
 from tailrace.config.table import ConfigError, Effect, Mode

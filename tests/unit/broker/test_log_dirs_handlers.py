@@ -4,10 +4,10 @@ import errno
 from typing import Any
 
 import pytest
-from broker_asking import ask, begin, versions_of
-from broker_nodes import LogNode
-from broker_stub import topic, topic_id
 
+from support.brokers.handler_calls import ask, begin, versions_of
+from support.brokers.nodes import LogNode
+from support.brokers.stub import topic, topic_id
 from tailrace.metadata.partition_registration import UNASSIGNED_DIRECTORY
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.alter_replica_log_dirs import (

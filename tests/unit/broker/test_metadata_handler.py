@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from broker_asking import ask, begin, versions_of
-from broker_stub import CLUSTER_ID, StubNode, broker, topic, topic_id
 
+from support.brokers.handler_calls import ask, begin, versions_of
+from support.brokers.stub import CLUSTER_ID, StubNode, broker, topic, topic_id
 from tailrace.metadata.partition_registration import LOST_DIRECTORY
 from tailrace.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

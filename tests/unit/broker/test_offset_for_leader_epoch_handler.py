@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from broker_asking import ask, versions_of
-from broker_nodes import LogNode
-from broker_stub import topic, topic_id
 
+from support.brokers.handler_calls import ask, versions_of
+from support.brokers.nodes import LogNode
+from support.brokers.stub import topic, topic_id
 from tailrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,

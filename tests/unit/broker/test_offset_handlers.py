@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker, SimClient
 
+from support.brokers.simulated import SimBroker, SimClient
+from support.logs.builders import batch
 from tailrace.broker import group_metrics
 from tailrace.broker.handlers import offset_fetch
 from tailrace.coordinator.groups.shard import GroupShard

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from kernel_forms import FORMS, both_forms, form_of
 
+from support.records.kernel_forms import FORMS, both_forms, form_of
 from tailrace.broker.produce_rules import refusal
 from tailrace.protocol.frame import decode_request, decode_request_header, encode_request
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

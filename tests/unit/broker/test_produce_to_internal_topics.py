@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker, SimClient, produce_request
 
+from support.brokers.simulated import SimBroker, SimClient, produce_request
+from support.logs.builders import batch
 from tailrace.model.errors import InvalidTopicError
 from tailrace.model.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest

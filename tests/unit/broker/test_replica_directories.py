@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_stub import StubNode, broker
 
+from support.brokers.stub import StubNode, broker
 from tailrace.broker.replica_directories import MAX_IN_REQUEST, PAUSE_MS
 from tailrace.model.ids import TopicId
 from tailrace.protocol.messages.assign_replicas_to_dirs import (

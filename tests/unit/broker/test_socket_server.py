@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from logs import batch
-from sim_broker import fetch_request, produce_request
-from threaded_broker import ThreadedBroker
 
+from support.brokers.simulated import fetch_request, produce_request
+from support.brokers.threaded import ThreadedBroker
+from support.logs.builders import batch
 from tailrace.env.real.files import RealFile
 from tailrace.protocol.frame import decode_response, encode_request
 from tailrace.protocol.message import Request

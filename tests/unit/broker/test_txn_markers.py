@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from broker_stub import StubNode, topic
-from sim_broker import SimBroker
-from sim_transactions import FEW_PARTITIONS, find, write_marker
 
+from support.brokers.simulated import SimBroker
+from support.brokers.stub import StubNode, topic
+from support.clients.sim_transactions import FEW_PARTITIONS, find, write_marker
 from tailrace.broker.txn_markers import Done, MarkerSender
 from tailrace.coordinator.transactions.markers import MarkerOrder, MarkerResults
 from tailrace.model.errors import InvalidProducerEpochError, UnknownTopicOrPartitionError

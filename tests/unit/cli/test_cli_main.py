@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from sample_log import copy_sample
 
+from support.logs.sample_log import copy_sample
 from tailrace import __version__
 from tailrace.cli.command import Command, Handler, Subparsers
 from tailrace.cli.main import COMMANDS, main

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from administered_broker import AdministeredBroker
-from scripted_broker import Log
 
+from support.brokers.administered import AdministeredBroker
+from support.brokers.scripted import Log
 from tailrace.cli.consume import start
 from tailrace.cli.main import main
 from tailrace.cli.remote import near

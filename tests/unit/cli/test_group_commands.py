@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinating_broker import CoordinatingBroker, FakeGroup, FakeMember
 from rich.console import Console
-from scripted_broker import Log
 
+from support.brokers.coordinating import CoordinatingBroker, FakeGroup, FakeMember
+from support.brokers.scripted import Log
 from tailrace.cli import consume_group, group_lag
 from tailrace.cli.group_text import by_topic
 from tailrace.cli.lag_meter import LagMeter, Pace

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_dirs import DataDirectory, contents, last_values
-from sample_log import GOLDEN
 
+from support.logs.data_dirs import DataDirectory, contents, last_values
+from support.logs.sample_log import GOLDEN
 from tailrace.cli import compact_run, log_compact
 from tailrace.cli.compact_plan import make_plan
 from tailrace.cli.compact_run import INTERRUPTED, CompactionRun, Settings

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_dirs import CLUSTER, DIRECTORY, DataDirectory, contents
 from rich.console import Console
-from sample_log import GOLDEN, GOLDEN_PARTITIONS
 
+from support.logs.data_dirs import CLUSTER, DIRECTORY, DataDirectory, contents
+from support.logs.sample_log import GOLDEN, GOLDEN_PARTITIONS
 from tailrace.cli import dir_facts, log_dirs
 from tailrace.cli.dir_facts import Cleaning
 from tailrace.cli.dir_text import Pictures, bar, percent, shares, shortened

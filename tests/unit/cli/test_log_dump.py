@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
-from sample_log import ABORTING, GOLDEN, GOLDEN_PARTITIONS, START_MS, TOPIC_ID, copy_sample
 
+from support.logs.sample_log import ABORTING, GOLDEN, GOLDEN_PARTITIONS, START_MS, TOPIC_ID, copy_sample
 from tailrace.cli.dump_items import log_items
 from tailrace.cli.dump_text import Tables
 from tailrace.cli.main import main

@@ -5,9 +5,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from data_dirs import DataDirectory
-from sample_log import GOLDEN_PARTITIONS
 
+from support.logs.data_dirs import DataDirectory
+from support.logs.sample_log import GOLDEN_PARTITIONS
 from tailrace.cli import log_end
 from tailrace.cli.log_end import LogEnd, find_log_end
 from tailrace.config.log import LogConfig

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample_log import GOLDEN, copy_sample
 
+from support.logs.sample_log import GOLDEN, copy_sample
 from tailrace.cli.main import main
 
 Captured = pytest.CaptureFixture[str]

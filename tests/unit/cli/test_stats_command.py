@@ -15,8 +15,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from sample_reports import topic_stats
-
+from support.audit.sample_reports import topic_stats
 from tailrace.cli.main import main
 from tailrace.cli.stats_text import LINE_WIDTH, spread
 from tailrace.spark import spark_session

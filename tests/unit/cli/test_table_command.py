@@ -19,8 +19,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 import pyarrow as pa
-from sample_tables import STATUS, plain
 
+from support.tables.sample_runs import STATUS, plain
 from tailrace.cli import table_run
 from tailrace.cli.main import main
 from tailrace.cli.output import CommandError

@@ -10,10 +10,10 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyspark")
 
 import pyarrow as pa
-from logs import TOPIC_ID
-from table_records import records
-from table_rig import TOPIC, TableRig
 
+from support.logs.builders import TOPIC_ID
+from support.tables.harness import TOPIC, TableRig
+from support.tables.records import records
 from tailrace.cli.main import main
 from tailrace.spark import spark_session
 from tailrace.spark.errors import TableError

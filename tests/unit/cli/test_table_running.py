@@ -12,8 +12,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from sample_tables import FIRST, REPORT, STATUS, plain
-
+from support.tables.sample_runs import FIRST, REPORT, STATUS, plain
 from tailrace.cli.interrupts import Interrupts
 from tailrace.cli.table_run import follow
 from tailrace.cli.table_shows import BarShow, LineShow

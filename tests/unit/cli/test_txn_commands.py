@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from transacting_broker import FakeTransaction, TransactingBroker
 
+from support.brokers.transacting import FakeTransaction, TransactingBroker
 from tailrace.cli import txn_hanging
 from tailrace.cli.main import main
 from tailrace.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState

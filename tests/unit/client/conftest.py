@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from scripted_broker import Pauses, ScriptedBroker
 
+from support.brokers.scripted import Pauses, ScriptedBroker
 from tailrace.client.cluster import Cluster
 
 

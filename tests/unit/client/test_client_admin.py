@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripted_broker import HANG_UP, Pauses, ScriptedBroker
 
+from support.brokers.scripted import HANG_UP, Pauses, ScriptedBroker
 from tailrace.client.admin import TO_HIGH_WATERMARK, Admin
 from tailrace.client.cluster import Cluster
 from tailrace.client.cluster_admin import ClusterAdmin

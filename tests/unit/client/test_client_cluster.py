@@ -3,8 +3,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from scripted_broker import HANG_UP, Pauses, ScriptedBroker, topic_id
 
+from support.brokers.scripted import HANG_UP, Pauses, ScriptedBroker, topic_id
 from tailrace.client.cluster import METADATA_MAX_AGE_S, NO_ID, Cluster
 from tailrace.client.deadline import LONGEST_PAUSE_S
 from tailrace.client.errors import BrokerUnreachableError, ConnectionLostError, class_of, error_of

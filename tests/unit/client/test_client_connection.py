@@ -4,8 +4,8 @@ import socket
 import struct
 
 import pytest
-from scripted_broker import HANG_UP, NO_ANSWER, ScriptedBroker
 
+from support.brokers.scripted import HANG_UP, NO_ANSWER, ScriptedBroker
 from tailrace.client.address import Address, addresses
 from tailrace.client.connection import Connection, wait_for
 from tailrace.client.deadline import Deadline

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from scripted_broker import HANG_UP, Log, Pauses, ScriptedBroker
 
+from support.brokers.scripted import HANG_UP, Log, Pauses, ScriptedBroker
 from tailrace.client.batch_run import BatchRun, run_of
 from tailrace.client.cluster import Cluster
 from tailrace.client.consumer import RAISE, Consumer

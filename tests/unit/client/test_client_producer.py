@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted_broker import HANG_UP, NO_ANSWER, Log, Pauses, ScriptedBroker
 
+from support.brokers.scripted import HANG_UP, NO_ANSWER, Log, Pauses, ScriptedBroker
 from tailrace.client.cluster import Cluster
 from tailrace.client.deadline import Deadline
 from tailrace.client.errors import ClientError, DeliveryError, class_of

@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from coordinating_broker import CoordinatingBroker
-from scripted_broker import HANG_UP, Pauses
 
+from support.brokers.coordinating import CoordinatingBroker
+from support.brokers.scripted import HANG_UP, Pauses
 from tailrace.client.cluster import Cluster
 from tailrace.client.coordinators import GROUP, TRANSACTION, Coordinators
 from tailrace.client.errors import ConnectionLostError, class_of

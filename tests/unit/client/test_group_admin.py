@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from coordinating_broker import CoordinatingBroker, FakeGroup, FakeMember
-from scripted_broker import Log, Pauses
 
+from support.brokers.coordinating import CoordinatingBroker, FakeGroup, FakeMember
+from support.brokers.scripted import Log, Pauses
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError, class_of
 from tailrace.client.group_admin import GroupAdmin

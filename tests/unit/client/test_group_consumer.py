@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from coordinating_broker import CoordinatingBroker, FakeMember
-from scripted_broker import HANG_UP, Log, Pauses
 
+from support.brokers.coordinating import CoordinatingBroker, FakeMember
+from support.brokers.scripted import HANG_UP, Log, Pauses
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError, class_of
 from tailrace.client.group_consumer import GroupConsumer

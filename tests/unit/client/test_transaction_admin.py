@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from transacting_broker import FakeTransaction, TransactingBroker
 
+from support.brokers.transacting import FakeTransaction, TransactingBroker
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import class_of
 from tailrace.client.transaction_admin import TransactionAdmin

@@ -3,10 +3,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from coordinating_broker import FakeGroup, FakeMember
-from scripted_broker import HANG_UP
-from transacting_broker import TransactingBroker
 
+from support.brokers.coordinating import FakeGroup, FakeMember
+from support.brokers.scripted import HANG_UP
+from support.brokers.transacting import TransactingBroker
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError, DeliveryError, class_of
 from tailrace.client.group_offsets import MemberId

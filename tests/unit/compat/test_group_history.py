@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from group_history import GIVES_UP, HANDLED, KILLED, LEAVES, OWNS, Event, faults, owned
+
+from support.coordinators.group_history import GIVES_UP, HANDLED, KILLED, LEAVES, OWNS, Event, faults, owned
 
 COUNTS = {0: 3, 1: 2}
 GOOD = (

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import kafka_tools
 import pytest
-from kafka_tools import KafkaComplaintError, check_indexes, dump_log_segments, parse_dump, parse_fields, parse_record
+
+from support.kafka import tools as kafka_tools
+from support.kafka.tools import (
+    KafkaComplaintError,
+    check_indexes,
+    dump_log_segments,
+    parse_dump,
+    parse_fields,
+    parse_record,
+)
 
 DUMPS = Path(__file__).with_name("dumps")
 LOGS = Path("/logs")

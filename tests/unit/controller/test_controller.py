@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from controllers import BOOTSTRAP, NODE_ID, ControllerRig, MemoryQuorum, topic
 
+from support.metadata.controllers import BOOTSTRAP, NODE_ID, ControllerRig, MemoryQuorum, topic
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.versions import METADATA_VERSION

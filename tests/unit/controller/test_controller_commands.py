@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from controllers import NODE_ID, ControllerRig, MemoryQuorum, topic
 
+from support.metadata.controllers import NODE_ID, ControllerRig, MemoryQuorum, topic
 from tailrace.metadata.partition_registration import NO_LEADER
 from tailrace.metadata.versions import ELR_VERSION, METADATA_VERSION
 from tailrace.protocol.messages import alter_configs, incremental_alter_configs

@@ -9,8 +9,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from controllers import ControllerRig, topic
 
+from support.metadata.controllers import ControllerRig, topic
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

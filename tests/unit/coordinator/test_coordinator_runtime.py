@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 import pytest
-from coordinator_pair import CoordinatorPair, refusal
 
+from support.coordinators.replica_pair import CoordinatorPair, refusal
 from tailrace.config.log import LogConfig
 from tailrace.coordinator.outcome import CoordinatorRecord, Outcome, ProducerBatchId
 from tailrace.coordinator.records import TRANSACTION_RECORDS

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from classic_consumer import ClassicConsumer, subscription
-from classic_rig import DELAY_MS
-from cleaned_groups import cleaned, loaded, records_in_log
-from consumer_rig import Consumer, ConsumerRig
-from group_records import decoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.coordinators.classic import DELAY_MS
+from support.coordinators.classic_consumer import ClassicConsumer, subscription
+from support.coordinators.cleaned_groups import cleaned, loaded, records_in_log
+from support.coordinators.consumer import Consumer, ConsumerRig
+from support.coordinators.group_records import decoded
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.coordinator.consumer.group import ConsumerGroup
 from tailrace.coordinator.groups.deletion import delete_group
@@ -22,7 +22,7 @@ from tailrace.coordinator.groups.group import Group
 from tailrace.coordinator.outcome import CoordinatorRecord
 from tailrace.model.errors import NotCoordinatorError
 
-WRITTEN_BY_KAFKA = sorted((Path(__file__).parents[2] / "support").glob("*-records-4.3.1.json"))
+WRITTEN_BY_KAFKA = sorted((Path(__file__).parents[2] / "support" / "recorded").glob("*-records-4.3.1.json"))
 
 
 def seen(group: Group | None) -> Any:

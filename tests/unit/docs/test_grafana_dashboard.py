@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logs import batch
-from sim_broker import SimBroker
 
+from support.brokers.simulated import SimBroker
+from support.logs.builders import batch
 from tailrace.broker.byte_budget import ByteBudget
 from tailrace.broker.metrics import TOPIC_METERS
 from tailrace.broker.process_metrics import ProcessMetrics

@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from table_model import Record
-from table_rig import TableRig
-
+from support.tables.harness import TableRig
+from support.tables.model import Record
 from tailrace.cli import pipeline
 from tailrace.cli.command_tree import tree_of
 from tailrace.cli.main import COMMANDS, build_parser, main

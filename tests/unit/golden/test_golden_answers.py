@@ -7,9 +7,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from golden_logs import WAYS, contents, open_golden
 
 from golden.corpus import Golden, case_names, load
+from support.logs.golden_logs import WAYS, contents, open_golden
 from tailrace.storage import offset_lookup
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.offset_lookup import FoundOffset

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from golden_logs import AS_LEFT, DERIVED, INDEXES, RECOVERED_WHOLE, WAYS, Way, contents, open_golden
-from kafka_view import (
+
+from golden.corpus import Golden, case_names, load
+from support.kafka.dump_view import (
     Fields,
     aborted_in,
     batch_fields,
@@ -23,9 +24,8 @@ from kafka_view import (
     producers_after,
     without_records,
 )
-from verified import all_findings
-
-from golden.corpus import Golden, case_names, load
+from support.logs.golden_logs import AS_LEFT, DERIVED, INDEXES, RECOVERED_WHOLE, WAYS, Way, contents, open_golden
+from support.logs.verification import all_findings
 from tailrace.record.reader import records_of
 from tailrace.record.shallow import ShallowBatch, batches
 from tailrace.storage import producer_snapshot

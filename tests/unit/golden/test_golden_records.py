@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka_view import CODECS, Fields, batch_fields, check_record, without_records
 
 from golden.corpus import Golden, case_names, load
+from support.kafka.dump_view import CODECS, Fields, batch_fields, check_record, without_records
 from tailrace.record.batch import HEADER_BYTES, BatchHeader
 from tailrace.record.builder import BatchBuilder, empty_batch
 from tailrace.record.reader import application_records, records_of

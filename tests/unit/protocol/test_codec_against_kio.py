@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
-from kio_messages import as_ours, kio_bytes, kio_class, kio_read, random_entity, versions_of
 
+from support.protocol.kio_messages import as_ours, kio_bytes, kio_class, kio_read, random_entity, versions_of
 from tailrace.protocol.apis import APIS
 from tailrace.protocol.codec import decode, encode
 from tailrace.protocol.headers import RequestHeader, ResponseHeader

@@ -7,8 +7,8 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from kio_messages import kio_bytes, kio_class, random_entity, versions_of
 
+from support.protocol.kio_messages import kio_bytes, kio_class, random_entity, versions_of
 from tailrace.model.errors import CorruptMessageError, InvalidDataError, InvalidRequestError, UnsupportedVersionError
 from tailrace.protocol.apis import APIS
 from tailrace.protocol.codec import decode, encode

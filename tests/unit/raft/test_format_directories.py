@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from quorum_rig import DIRECTORY, ENDPOINTS, LOG_DIRECTORY, QuorumWorld
 
+from support.metadata.quorum import DIRECTORY, ENDPOINTS, LOG_DIRECTORY, QuorumWorld
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.table import ConfigError
 from tailrace.env import Env, InlineJobs, Mode, write_fully

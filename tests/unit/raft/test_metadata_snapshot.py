@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quorum_rig import names_of, topic, topics
 
+from support.metadata.quorum import names_of, topic, topics
 from tailrace.env import Mode, write_fully
 from tailrace.env.real import RealFiles
 from tailrace.model.errors import CorruptMetadataError, StorageError, TailraceError

@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
-from quorum_rig import DIRECTORY, ENDPOINTS, LOG_DIRECTORY, Memory, QuorumWorld, names_of, topics
 
+from support.metadata.quorum import DIRECTORY, ENDPOINTS, LOG_DIRECTORY, Memory, QuorumWorld, names_of, topics
 from tailrace.config.quorum import QuorumConfig
 from tailrace.env import Env, InlineJobs, Mode
 from tailrace.env.real import RealClock, RealFiles, ThreadJobs

@@ -6,8 +6,8 @@ import os
 import random
 
 import pytest
-from quorum_rig import LOG_DIRECTORY, QuorumWorld
 
+from support.metadata.quorum import LOG_DIRECTORY, QuorumWorld
 from tailrace.model.errors import StorageError
 from tailrace.raft.snapshot import SnapshotReader
 from tailrace.sim.faults import SimulatedCrash

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quorum_rig import DIRECTORY, LOG_DIRECTORY, QuorumWorld
 
+from support.metadata.quorum import DIRECTORY, LOG_DIRECTORY, QuorumWorld
 from tailrace.raft.snapshot import SnapshotId, SnapshotReader
 
 SMALL = {"internal_metadata_log_segment_bytes": 600}

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from quorum_rig import ENDPOINTS, Memory, QuorumWorld, topics
 
+from support.metadata.quorum import ENDPOINTS, Memory, QuorumWorld, topics
 from tailrace.config.quorum import QuorumConfig
 from tailrace.env import Env, InlineJobs
 from tailrace.env.real import RealClock, RealFiles

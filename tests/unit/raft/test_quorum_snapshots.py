@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from quorum_rig import LOG_DIRECTORY, QuorumWorld, names_of, topics
 
+from support.metadata.quorum import LOG_DIRECTORY, QuorumWorld, names_of, topics
 from tailrace.config.quorum import QuorumConfig
 from tailrace.model.invariant import InvariantError
 from tailrace.raft.snapshot import SnapshotHead, SnapshotId, SnapshotReader

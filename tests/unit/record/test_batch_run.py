@@ -5,12 +5,12 @@ from __future__ import annotations
 from array import array
 
 import pytest
-from batch_runs import ROOM, columns_of_run, rows_of, walked_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import both_forms, form_of
-from raw_records import INT64_MAX, INT64_MIN, batch, record
 
+from support.records.batch_runs import ROOM, columns_of_run, rows_of, walked_run
+from support.records.kernel_forms import both_forms, form_of
+from support.records.raw_records import INT64_MAX, INT64_MIN, batch, record
 from tailrace.model.errors import CorruptMessageError
 from tailrace.model.invariant import InvariantError
 from tailrace.model.offsets import GREATEST_OFFSET, TimestampOffset

@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import INT64_MAX, INT64_MIN, batch, cuts, damaged, payloads, record, rules_for
 
+from support.records.raw_records import INT64_MAX, INT64_MIN, batch, cuts, damaged, payloads, record, rules_for
 from tailrace.model.errors import (
     CorruptMessageError,
     InvalidDataError,

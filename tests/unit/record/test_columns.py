@@ -6,13 +6,13 @@ from array import array
 from typing import Any
 
 import pytest
-from column_runs import FAR, INT64_MAX, INT64_MIN, Bench, batch, resealed, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import FORMS, both_forms, form_of
-from raw_records import batch as raw_batch
-from raw_records import record
 
+from support.records.column_runs import FAR, INT64_MAX, INT64_MIN, Bench, batch, resealed, rows_of
+from support.records.kernel_forms import FORMS, both_forms, form_of
+from support.records.raw_records import batch as raw_batch
+from support.records.raw_records import record
 from tailrace.record.builder import append_record
 from tailrace.record.kernels import (
     COLUMNS_AT_END,

@@ -17,8 +17,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from raw_records import batch, record
 
+from support.records.raw_records import batch, record
 from tailrace.model.errors import CorruptMessageError, MessageTooLargeError, UnsupportedCompressionError
 from tailrace.record.batch import BatchHeader
 from tailrace.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, blocks, compress, decompress

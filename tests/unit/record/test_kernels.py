@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from kernel_forms import both_forms, form_of
-from raw_records import (
+
+from support.records.kernel_forms import both_forms, form_of
+from support.records.raw_records import (
     INT64_MAX,
     INT64_MIN,
     Rules,
@@ -28,7 +29,6 @@ from raw_records import (
     verdict,
     walked,
 )
-
 from tailrace.record import kernels
 from tailrace.record.varint import decode_varint, encode_varint, encode_varlong
 

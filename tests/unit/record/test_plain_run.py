@@ -13,8 +13,8 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import FORMS, both_forms, form_of
 
+from support.records.kernel_forms import FORMS, both_forms, form_of
 from tailrace.record import kernels
 from tailrace.record.batch import CRC_AT, BatchHeader, crc_of
 from tailrace.record.builder import BatchBuilder

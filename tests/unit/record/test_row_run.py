@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import both_forms, form_of
 
+from support.records.kernel_forms import both_forms, form_of
 from tailrace.client.partitioner import murmur2, partition_of_key
 from tailrace.record import kernels
 from tailrace.record.batch import HEADER_BYTES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_records import batch, damaged, record
 
+from support.records.raw_records import batch, damaged, record
 from tailrace.model.errors import CorruptMessageError, InvalidDataError, InvalidRecordError
 from tailrace.model.invariant import InvariantError
 from tailrace.record import walk

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from logs import batch
-from managers import ManagedWorld
 from replicas import broker
 
+from support.logs.builders import batch
+from support.logs.managers import ManagedWorld
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.partition_registration import UNASSIGNED_DIRECTORY

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from logs import CONFIG, TOPIC_ID, SimLog, batch
-
+from support.logs.builders import CONFIG, TOPIC_ID, SimLog, batch
 from tailrace.config.log import LogConfig
 from tailrace.metadata.broker_registration import BrokerRegistration
 from tailrace.metadata.partition_registration import PartitionRegistration

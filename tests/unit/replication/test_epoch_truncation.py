@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from logs import DIRECTORY, batch, placed
 from replicas import Led, registered
 
+from support.logs.builders import DIRECTORY, batch, placed
 from tailrace.model.errors import FencedLeaderEpochError, NotLeaderOrFollowerError, UnknownLeaderEpochError
 from tailrace.replication.epoch_truncation import EpochEnd, Truncation, truncation_for
 from tailrace.storage.epoch_cache import LeaderEpochCache

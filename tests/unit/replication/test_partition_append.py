@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from logs import CONFIG, TOPIC_ID, batch, produced_by
 from replicas import MAX_LAG_MS, PLACE, Led, registered
 
+from support.logs.builders import CONFIG, TOPIC_ID, batch, produced_by
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import (
     NotEnoughReplicasAfterAppendError,

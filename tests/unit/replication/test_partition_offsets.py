@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from logs import NOW_MS, in_transaction, produced_by
 from replicas import Led, broker, outcome_of, registered
 
+from support.logs.builders import NOW_MS, in_transaction, produced_by
 from tailrace.model.errors import (
     NotLeaderOrFollowerError,
     OffsetNotAvailableError,

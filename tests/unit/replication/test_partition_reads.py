@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from logs import CONFIG, batch, in_transaction, marker, offsets, placed
 from replicas import Led, registered
 
+from support.logs.builders import CONFIG, batch, in_transaction, marker, offsets, placed
 from tailrace.model.errors import OffsetOutOfRangeError
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.origin import Origin

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from logs import batch
 from replicas import Led, registered
 
+from support.logs.builders import batch
 from tailrace.metadata.partition_registration import NO_LEADER
 from tailrace.model.errors import (
     FencedLeaderEpochError,

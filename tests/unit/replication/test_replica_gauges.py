@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from logs import in_transaction
 from replica_world import ReplicaWorld, change, topic
+
+from support.logs.builders import in_transaction
 
 
 def seen(run: ReplicaWorld, kind: str, name: str) -> dict[str, float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from scripted_broker import Log, ScriptedBroker
-from scripted_pieces import batch_of
 
+from support.brokers.scripted import Log, ScriptedBroker
+from support.spark.scripted_pieces import batch_of
 from tailrace.spark.source.brokers import links, piece_fetcher
 
 

@@ -1,7 +1,7 @@
 """What an audit is given that it cannot make sense of: each is told, and the rest goes on.
 
 What brokers do to a directory meanwhile is in `test_audit_live`, and files that cannot be read or are of the future are
-among the planted faults (`planted_foreign`).
+among the planted faults (`support.audit.injected_faults.unreadable_files`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_dirs import CLUSTER, DataDirectory
-from local_spark import LocalSpark
-from scripted_audit import damage
 
+from support.audit.scripted_audit import damage
+from support.logs.data_dirs import CLUSTER, DataDirectory
+from support.spark.local_rdds import LocalSpark
 from tailrace.spark.auditing.audit import AuditRun, audit
 from tailrace.spark.auditing.audit_report import AuditReport
 from tailrace.spark.auditing.job import listing

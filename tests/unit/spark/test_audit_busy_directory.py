@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from cases_of_live_directories import SEGMENTS, SETTINGS, Writing
-from local_spark import LocalSpark
 
 import tailrace
+from support.spark.live_directories import SEGMENTS, SETTINGS, Writing
+from support.spark.local_rdds import LocalSpark
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
 from tailrace.client.producer import Producer

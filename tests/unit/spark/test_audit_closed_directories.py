@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audited_logs import LogDirectory, Partition, busy, shortened, table
-from audited_pieces import audited, batch, told
-from local_spark import LocalSpark
 
+from support.audit.logs import LogDirectory, Partition, busy, shortened, table
+from support.audit.pieces import audited, batch, told
+from support.spark.local_rdds import LocalSpark
 from tailrace.record.batch import set_base_offset
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.finding import Finding

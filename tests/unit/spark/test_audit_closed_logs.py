@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audited_logs import LogDirectory, busy
-from local_spark import LocalSpark
 
+from support.audit.logs import LogDirectory, busy
+from support.spark.local_rdds import LocalSpark
 from tailrace.record.batch import set_leader_epoch
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.job.listing import find_places

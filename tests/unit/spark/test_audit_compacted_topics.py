@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audited_logs import LogDirectory, table
-from audited_pieces import audited, batch, batches, faults
-from data_dirs import DataDirectory
-from local_spark import LocalSpark
 
+from support.audit.logs import LogDirectory, table
+from support.audit.pieces import audited, batch, batches, faults
+from support.logs.data_dirs import DataDirectory
+from support.spark.local_rdds import LocalSpark
 from tailrace.protocol.record_frame import encode_metadata_record
 from tailrace.protocol.records.settings import ConfigRecord
 from tailrace.record.builder import batch_of

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from data_dirs import DataDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_spark import LocalSpark
 
+from support.logs.data_dirs import DataDirectory
+from support.spark.local_rdds import LocalSpark
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.job import waves
 from tailrace.spark.auditing.job.confirming import FindingKey, key_of

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from audit_blocks import block_of, rows_at, segments_of, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_log import GOLDEN_PARTITIONS, copy_sample
-from verified import edit, errors, logs, positions
 
+from support.audit.blocks import block_of, rows_at, segments_of, walk
+from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample
+from support.logs.verification import edit, errors, logs, positions
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.pieces import AuditPiece

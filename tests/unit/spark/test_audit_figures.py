@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audited_pieces import START_MS, audited, batch, batches
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.audit.pieces import START_MS, audited, batch, batches
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.compression import CODEC_NAMES
 from tailrace.record.shallow import batches as shallow_batches

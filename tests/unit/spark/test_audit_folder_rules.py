@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_log import GOLDEN_PARTITIONS, copy_sample
-from verified import FILES, edit, errors
 
+from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample
+from support.logs.verification import FILES, edit, errors
 from tailrace.env import File, Mode
 from tailrace.model.errors import CorruptSnapshotError
 from tailrace.model.ids import TopicPartition

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from audited_logs import START_MS, LogDirectory
-from local_spark import LocalSpark
-from planted_faults import Case, all_faults, plant
 
+from support.audit.injected_faults.catalog import Case, all_faults, plant
+from support.audit.logs import START_MS, LogDirectory
+from support.spark.local_rdds import LocalSpark
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.job.listing import find_places
 from tailrace.spark.auditing.rules import HANGING_TRANSACTION, RULES

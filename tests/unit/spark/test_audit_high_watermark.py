@@ -9,8 +9,8 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from audited_pieces import audited, batch, batches, told
 
+from support.audit.pieces import audited, batch, batches, told
 from tailrace.record.batch import set_base_offset
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.rules import BAD_FRAME, CRC, OFFSET_GAP, OFFSET_ORDER, OFFSET_RANGE, TRAILING_BYTES

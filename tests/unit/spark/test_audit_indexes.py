@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from audit_blocks import audited_indexes, block_of, rows_at, segments_of, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_log import GOLDEN_PARTITIONS, copy_sample, write_sample
-from verified import FILES, edit, errors, logs, positions
 
+from support.audit.blocks import audited_indexes, block_of, rows_at, segments_of, walk
+from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample, write_sample
+from support.logs.verification import FILES, edit, errors, logs, positions
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.pieces import AuditPiece

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from data_dirs import CLUSTER, DataDirectory
 
+from support.logs.data_dirs import CLUSTER, DataDirectory
 from tailrace.env import Entry
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.spark.auditing.job import listing

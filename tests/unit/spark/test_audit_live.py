@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from data_dirs import DataDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_spark import LocalSpark
-from scripted_audit import Script, damage, scripted
 
+from support.audit.scripted_audit import Script, damage, scripted
+from support.logs.data_dirs import DataDirectory
+from support.spark.local_rdds import LocalSpark
 from tailrace.record.shallow import batches
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.finding import Finding

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_dirs import DataDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.logs.data_dirs import DataDirectory
 from tailrace.spark.auditing.figures import CodecFigures, TopicFigures
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.job import memory as memory_module

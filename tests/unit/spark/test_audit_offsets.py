@@ -6,10 +6,10 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from audited_pieces import START_MS, audited, batch, batches, faults, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.audit.pieces import START_MS, audited, batch, batches, faults, told
 from tailrace.model.ids import TopicPartition
 from tailrace.record.batch import set_crc
 from tailrace.record.builder import BatchBuilder

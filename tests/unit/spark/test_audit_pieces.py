@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audited_pieces import START_MS, audited, batch, batches, faults, patched, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.audit.pieces import START_MS, audited, batch, batches, faults, patched, told
 from tailrace.model.ids import TopicPartition
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker

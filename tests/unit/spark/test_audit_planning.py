@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from data_dirs import DataDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.logs.data_dirs import DataDirectory
 from tailrace.config.log import LogConfig
 from tailrace.record.shallow import batches
 from tailrace.spark.auditing.job.folder_rules import FolderFacts

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from audit_blocks import block_of
-from audited_producers import DAY_MS, START_MS, Cuts, Leader, audit, everywhere, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.audit.blocks import block_of
+from support.audit.producers import DAY_MS, START_MS, Cuts, Leader, audit, everywhere, told
 from tailrace.model.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,

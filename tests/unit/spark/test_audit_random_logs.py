@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from compacted_logs import CompactedLog
-from logs import DIRECTORY
 
+from support.compaction.compacted_logs import CompactedLog
+from support.logs.builders import DIRECTORY
 from tailrace.env import Mode
 from tailrace.model.ids import TopicPartition
 from tailrace.record.builder import BatchBuilder

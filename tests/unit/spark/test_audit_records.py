@@ -6,8 +6,8 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from audited_pieces import START_MS, audited, batch, faults, patched, told
 
+from support.audit.pieces import START_MS, audited, batch, faults, patched, told
 from tailrace.record.batch import HEADER_BYTES, set_crc
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.compression import compress

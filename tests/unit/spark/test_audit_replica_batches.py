@@ -6,11 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from audited_logs import Partition, busy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_log import GOLDEN_PARTITIONS
 
+from support.audit.logs import Partition, busy
+from support.logs.sample_log import GOLDEN_PARTITIONS
 from tailrace.record.batch import set_crc, set_leader_epoch
 from tailrace.record.builder import batch_of
 from tailrace.record.shallow import batches

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from audited_logs import LogDirectory, Partition, busy, table
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.audit.logs import LogDirectory, Partition, busy, table
 from tailrace.env.real import RealFiles
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.auditing.job.listing import find_places
@@ -214,7 +214,7 @@ class TestNaming:
 
 def test_partition_is_a_helper_of_tests(directory: LogDirectory) -> None:
     """What the tests of audits are built on is clean by the check of one process."""
-    from verified import errors
+    from support.logs.verification import errors
 
     for log in (busy(), table(), table(is_cleaned=False)):
         partition: Partition = directory.put(f"t-{len(directory.ends)}", log)

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample_log import ABORTING, COMMITTING, open_sample
-from verified import FILES
 
+from support.logs.sample_log import ABORTING, COMMITTING, open_sample
+from support.logs.verification import FILES
 from tailrace.model.ids import TopicPartition
 from tailrace.record.builder import batch_of
 from tailrace.record.control import COMMIT, end_txn_marker

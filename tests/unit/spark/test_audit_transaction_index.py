@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from audit_blocks import audited_indexes, segments_of, walk
-from sample_log import copy_sample, open_sample
-from verified import FILES, edit, errors
 
+from support.audit.blocks import audited_indexes, segments_of, walk
+from support.logs.sample_log import copy_sample, open_sample
+from support.logs.verification import FILES, edit, errors
 from tailrace.record.builder import batch_of
 from tailrace.record.control import ABORT, end_txn_marker
 from tailrace.record.shallow import batches

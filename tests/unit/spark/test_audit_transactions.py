@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from audited_producers import DAY_MS, START_MS, Cuts, Leader, audit, told
 
+from support.audit.producers import DAY_MS, START_MS, Cuts, Leader, audit, told
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 from tailrace.spark.auditing.rules import (
     BAD_HEADER,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from data_dirs import DataDirectory
-from local_spark import LocalSpark
-from scripted_audit import Script, damage, scripted
 
+from support.audit.scripted_audit import Script, damage, scripted
+from support.logs.data_dirs import DataDirectory
+from support.spark.local_rdds import LocalSpark
 from tailrace.config.log import LogConfig
 from tailrace.spark.auditing.audit import AuditRun
 from tailrace.spark.auditing.audit_report import AuditReport

@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from directory_source import SMALL
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_spark import LocalSpark
-from logs import NOW_MS, TOPIC_ID, marker, real_log
 
+from support.logs.builders import NOW_MS, TOPIC_ID, marker, real_log
+from support.spark.directory_source import SMALL
+from support.spark.local_rdds import LocalSpark
 from tailrace.record.builder import BatchBuilder
 from tailrace.spark.errors import MissingTopicError, OptionError
 from tailrace.spark.searching import find as find_module

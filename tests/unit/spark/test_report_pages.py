@@ -8,8 +8,8 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_reports import audit_report, findings, topic_figures, topic_stats
 
+from support.audit.sample_reports import audit_report, findings, topic_figures, topic_stats
 from tailrace.spark.auditing import rules
 from tailrace.spark.auditing.audit_report import AuditReport, ordered
 from tailrace.spark.auditing.figures import CodecFigures, TopicFigures

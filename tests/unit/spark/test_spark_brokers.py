@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cases_of_spark_pieces import OriginCases, PieceCases, fill, piece
-from spark_pieces import batches_of, id_of, options_for, rows_of
 
 import tailrace
+from support.spark.piece_cases import OriginCases, PieceCases, fill, piece
+from support.spark.pieces import batches_of, id_of, options_for, rows_of
 from tailrace.client.cluster import Cluster
 from tailrace.client.producer import Producer
 from tailrace.model.ids import TopicPartition

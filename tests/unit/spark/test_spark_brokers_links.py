@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from scripted_broker import Log, ScriptedBroker
-from scripted_pieces import first_times, one_at_a_time, piece, quick, values
-from spark_pieces import batches_of, options_for, rows_of
 
+from support.brokers.scripted import Log, ScriptedBroker
+from support.spark.pieces import batches_of, options_for, rows_of
+from support.spark.scripted_pieces import first_times, one_at_a_time, piece, quick, values
 from tailrace.client.errors import (
     OFFSET_OUT_OF_RANGE,
 )

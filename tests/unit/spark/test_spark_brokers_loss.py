@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from column_runs import batch
-from scripted_broker import Log, ScriptedBroker, topic_id
-from scripted_pieces import T0, offset_of, one_at_a_time, piece, policy, quick, values
-from spark_pieces import Losses, rows_of
 
+from support.brokers.scripted import Log, ScriptedBroker, topic_id
+from support.records.column_runs import batch
+from support.spark.pieces import Losses, rows_of
+from support.spark.scripted_pieces import T0, offset_of, one_at_a_time, piece, policy, quick, values
 from tailrace.client.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,

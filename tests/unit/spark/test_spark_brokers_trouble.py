@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from scripted_broker import HANG_UP, NO_ANSWER, Log, ScriptedBroker
-from scripted_pieces import (
+
+from support.brokers.scripted import HANG_UP, NO_ANSWER, Log, ScriptedBroker
+from support.spark.pieces import OFFSET_AND_VALUE, Losses, options_for, rows_of
+from support.spark.scripted_pieces import (
     NOT_LEADER_OR_FOLLOWER,
     TOPIC_AUTHORIZATION_FAILED,
     batch_of,
@@ -21,8 +23,6 @@ from scripted_pieces import (
     quick,
     values,
 )
-from spark_pieces import OFFSET_AND_VALUE, Losses, options_for, rows_of
-
 from tailrace.client.deadline import Deadline
 from tailrace.client.errors import (
     LEADER_NOT_AVAILABLE,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from column_runs import batch, resealed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.records.column_runs import batch, resealed
 from tailrace.client.fetcher import AbortedTransaction
 from tailrace.model.errors import CorruptMessageError
 from tailrace.model.ids import TopicPartition

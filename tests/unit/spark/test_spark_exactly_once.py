@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from exactly_once_sink import Sink
-from kafka_victim import KafkaVictim
 
 import tailrace
+from support.kafka.killable import KafkaVictim
+from support.spark.exactly_once_sink import Sink
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError, NoAnswerError, class_of, error_of
 from tailrace.client.outgoing import Identity

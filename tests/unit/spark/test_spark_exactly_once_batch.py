@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from exactly_once_sink import Sink
 from pyspark.sql.types import StringType, StructField, StructType
 
 import tailrace
+from support.spark.exactly_once_sink import Sink
 from tailrace.client.cluster import Cluster
 from tailrace.spark.options.sink import SinkOptions
 from tailrace.spark.sink.exactly_once.batch import TransactionalBatchSink

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from exactly_once_sink import Sink
 
 import tailrace
+from support.spark.exactly_once_sink import Sink
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ConnectionLostError

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from column_runs import resealed
-from directory_source import (
+
+from support.logs.builders import in_transaction, marker, real_log
+from support.records.column_runs import resealed
+from support.spark.directory_source import (
     PARTITION,
     bases_of,
     batches_in,
@@ -20,8 +22,6 @@ from directory_source import (
     whole_piece,
     write_log,
 )
-from logs import in_transaction, marker, real_log
-
 from tailrace.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import CorruptMessageError

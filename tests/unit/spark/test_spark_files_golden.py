@@ -6,7 +6,9 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from directory_source import (
+
+from golden.corpus import Golden, cases
+from support.spark.directory_source import (
     expected_rows,
     log_dir_of,
     note,
@@ -14,8 +16,6 @@ from directory_source import (
     read_rows,
     whole_piece,
 )
-
-from golden.corpus import Golden, cases
 from tailrace.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.source.files.origin import DirectoryOrigin

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cases_of_live_directories import SETTINGS, LiveDirectoryCases
 
 import tailrace
+from support.spark.live_directories import SETTINGS, LiveDirectoryCases
 from tailrace.client.cluster import Cluster
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from directory_source import (
+
+from support.logs.builders import TOPIC_ID, in_transaction, marker, real_log
+from support.spark.directory_source import (
     PARTITION,
     START_MS,
     bases_of,
@@ -19,8 +21,6 @@ from directory_source import (
     whole_piece,
     write_log,
 )
-from logs import TOPIC_ID, in_transaction, marker, real_log
-
 from tailrace.client.offsets import READ_COMMITTED
 from tailrace.env import Mode
 from tailrace.model.ids import TopicPartition

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from directory_source import (
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from support.logs.builders import in_transaction, marker, real_log
+from support.spark.directory_source import (
     PARTITION,
     START_MS,
     bases_of,
@@ -21,10 +25,6 @@ from directory_source import (
     whole_piece,
     write_log,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from logs import in_transaction, marker, real_log
-
 from tailrace.client.offsets import READ_COMMITTED
 from tailrace.config.log import LogConfig
 from tailrace.env import Mode

@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("deltalake")
 pytest.importorskip("pyspark")
 
-from local_spark import LocalSpark
 from pyspark import SparkContext, util
-from table_records import records
-from table_rig import TableRig
 
+from support.spark.local_rdds import LocalSpark
+from support.tables.harness import TableRig
+from support.tables.records import records
 from tailrace.cli.spark_work import told_errors
 from tailrace.spark import interrupted
 from tailrace.spark.errors import PipelineError

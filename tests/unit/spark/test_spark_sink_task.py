@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scripted_broker import ScriptedBroker
+
+from support.brokers.scripted import ScriptedBroker
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")

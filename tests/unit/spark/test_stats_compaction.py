@@ -13,8 +13,8 @@ pytest.importorskip("pyspark")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stats_topics import SEGMENTED, Put, Row, clean, counted, log_bytes, write_topic
 
+from support.stats.topics import SEGMENTED, Put, Row, clean, counted, log_bytes, write_topic
 from tailrace.spark.statistics import plan
 from tailrace.spark.statistics.sample import BATCH_COST_BYTES, RECORD_COST_BYTES
 from tailrace.spark.statistics.topic_stats import Compacted

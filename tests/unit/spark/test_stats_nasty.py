@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crc32c import crc32c
-from logs import marker
-from stats_model import check
-from stats_topics import SEGMENTED, T0, Put, Row, clean, counted, log_bytes, write_topic
 
+from support.logs.builders import marker
+from support.stats.model import check
+from support.stats.topics import SEGMENTED, T0, Put, Row, clean, counted, log_bytes, write_topic
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.legacy import compressed_wrapper, plain_message
 from tailrace.record.shallow import batches

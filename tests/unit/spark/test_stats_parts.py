@@ -17,9 +17,9 @@ pytest.importorskip("pyspark")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stats_model import check_sizes
-from stats_topics import SEGMENTED, T0, Put, Row, counted, write_topic
 
+from support.stats.model import check_sizes
+from support.stats.topics import SEGMENTED, T0, Put, Row, counted, write_topic
 from tailrace.model.errors import TailraceError
 from tailrace.spark.statistics import age_line
 from tailrace.spark.statistics import headers as headers_module

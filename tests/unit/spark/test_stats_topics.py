@@ -14,15 +14,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from directory_source import expected_rows, log_dir_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_spark import LocalSpark
-from scripted_broker import ScriptedBroker
-from stats_model import check
-from stats_topics import SEGMENTED, T0, Put, Row, counted, write_topic
 
 from golden.corpus import Golden, cases
+from support.brokers.scripted import ScriptedBroker
+from support.spark.directory_source import expected_rows, log_dir_of
+from support.spark.local_rdds import LocalSpark
+from support.stats.model import check
+from support.stats.topics import SEGMENTED, T0, Put, Row, counted, write_topic
 from tailrace.model.errors import CorruptMessageError
 from tailrace.record.shallow import batches
 from tailrace.spark.errors import MissingTopicError, OptionError

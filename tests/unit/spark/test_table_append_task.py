@@ -11,9 +11,19 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyarrow as pa
-from directory_source import START_MS
-from table_tasks import BAD, Record, TextPlan, append_target, files_in, reading_of, rows_of, target_of, write_records
 
+from support.spark.directory_source import START_MS
+from support.tables.tasks import (
+    BAD,
+    Record,
+    TextPlan,
+    append_target,
+    files_in,
+    reading_of,
+    rows_of,
+    target_of,
+    write_records,
+)
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.source.ranges import OffsetRange
 from tailrace.spark.tables import columns

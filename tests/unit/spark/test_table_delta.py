@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from delta_tables import ABOUT, DAY, SCHEMA, append, day, loaded, offsets_in, row, rows_in, write_file
 from deltalake import DeltaTable, write_deltalake
 
+from support.tables.delta import ABOUT, DAY, SCHEMA, append, day, loaded, offsets_in, row, rows_in, write_file
 from tailrace.spark.errors import (
     ChangedMeanwhileError,
     ForeignTableError,

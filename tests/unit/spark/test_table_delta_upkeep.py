@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from delta_tables import ABOUT, DAY, SCHEMA, append, day, loaded, offsets_in, row, write_file
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.tables.delta import ABOUT, DAY, SCHEMA, append, day, loaded, offsets_in, row, write_file
 from tailrace.spark.errors import ChangedMeanwhileError, TableError
 from tailrace.spark.tables.delta import lake
 from tailrace.spark.tables.delta import log as logs

@@ -15,8 +15,8 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from table_tasks import files_in, rows_of, target_of
 
+from support.tables.tasks import files_in, rows_of, target_of
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.store import FileTarget
 from tailrace.spark.tables.tasks import files

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from table_model import Record
-from table_readers import rows_at
-from table_rig import COMBINATIONS, TableRig
+
+from support.tables.harness import COMBINATIONS, TableRig
+from support.tables.model import Record
+from support.tables.readers import rows_at
 
 BEFORE: list[dict[str, Any]] = [{"a": 1, "s": {"x": 1}, "l": [{"p": 1}]}, {"a": 2}]
 AFTER: list[dict[str, Any]] = [{"a": 3, "s": {"x": 2, "y": "t"}, "l": [{"p": 2, "q": [1]}], "n": {"z": None, "w": 1.5}}]

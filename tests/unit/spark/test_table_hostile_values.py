@@ -12,11 +12,11 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from table_model import EPOCH, Record
-from table_readers import dead_letters_at, rows_at
-from table_rig import COMBINATIONS, TableRig
-from table_values_evolved import FORMATS
 
+from support.tables.evolved_values import FORMATS
+from support.tables.harness import COMBINATIONS, TableRig
+from support.tables.model import EPOCH, Record
+from support.tables.readers import dead_letters_at, rows_at
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.values.framing import framed
 from tailrace.spark.tables.values.places import MOST_FIELDS

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from iceberg_tables import ABOUT, SCHEMA, append, loaded, offsets_in, row, write_file
 from pyiceberg.manifest import ManifestContent
 from pyiceberg.transforms import IdentityTransform
 
+from support.tables.iceberg import ABOUT, SCHEMA, append, loaded, offsets_in, row, write_file
 from tailrace.spark.errors import (
     ChangedMeanwhileError,
     SchemaMismatchError,

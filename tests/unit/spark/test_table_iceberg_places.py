@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from iceberg_tables import ABOUT, SCHEMA, append, loaded, offsets_in, write_file
 
+from support.tables.iceberg import ABOUT, SCHEMA, append, loaded, offsets_in, write_file
 from tailrace.spark.errors import (
     ForeignTableError,
     OccupiedTargetError,

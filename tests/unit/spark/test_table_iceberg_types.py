@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from iceberg_tables import loaded, write_file
 
+from support.tables.iceberg import loaded, write_file
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.iceberg.store import IcebergStore
 from tailrace.spark.tables.iceberg.types import FIELD_ID, to_arrow, to_iceberg

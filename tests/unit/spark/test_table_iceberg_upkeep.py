@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from iceberg_tables import ABOUT, SCHEMA, append, loaded, offsets_in, row, write_file
 
+from support.tables.iceberg import ABOUT, SCHEMA, append, loaded, offsets_in, row, write_file
 from tailrace.spark.errors import ChangedMeanwhileError, TableError
 from tailrace.spark.tables.iceberg.catalog import OwnCatalog
 from tailrace.spark.tables.iceberg.store import IcebergStore

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_spark import LocalSpark
-from logs import TOPIC_ID
-from table_records import records
-from table_rig import TOPIC, TableRig
 
+from support.logs.builders import TOPIC_ID
+from support.spark.local_rdds import LocalSpark
+from support.tables.harness import TOPIC, TableRig
+from support.tables.records import records
 from tailrace.model.ids import TopicId
 from tailrace.spark.errors import (
     DataLossError,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from table_model import Record
-from table_readers import dead_letters_at, rows_at
-from table_rig import COMBINATIONS, TableRig
 
+from support.tables.harness import COMBINATIONS, TableRig
+from support.tables.model import Record
+from support.tables.readers import dead_letters_at, rows_at
 from tailrace.spark.tables.delta.snapshot import DeltaSnapshot
 from tailrace.spark.tables.iceberg.snapshot import IcebergSnapshot
 from tailrace.spark.tables.parquet.store import ParquetSnapshot

@@ -10,8 +10,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from table_model import APPEND, EPOCH, UPSERT, Record, TableModel, headers_of
-from table_records import LATE_FIELD, PARTITIONS, decode, records
+
+from support.tables.model import APPEND, EPOCH, UPSERT, Record, TableModel, headers_of
+from support.tables.records import LATE_FIELD, PARTITIONS, decode, records
 
 
 def model_of(mode: str, *given: Record) -> TableModel:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from table_model import Record
-from table_readers import dead_letters_at, rows_at
-from table_rig import COMBINATIONS, TableRig
 
+from support.tables.harness import COMBINATIONS, TableRig
+from support.tables.model import Record
+from support.tables.readers import dead_letters_at, rows_at
 from tailrace.spark.errors import SchemaMismatchError
 from tailrace.spark.tables.store_at import store_at
 from tailrace.spark.tables.values.framing import framed

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_fakes import FakeStore, FakeTopic, FakeValues, FakeWork, Record, World
 
+from support.stress.simulated.table_fakes import FakeStore, FakeTopic, FakeValues, FakeWork, Record, World
 from tailrace.spark.errors import ChangedMeanwhileError, TableError
 from tailrace.spark.tables.job.batch import Batches
 from tailrace.spark.tables.job.places import Stores

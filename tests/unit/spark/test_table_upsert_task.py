@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyarrow as pa
-from table_tasks import BAD, Record, TextPlan, files_in, reading_of, rows_of, target_of, write_records
 
+from support.tables.tasks import BAD, Record, TextPlan, files_in, reading_of, rows_of, target_of, write_records
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.errors import DataLossError, TableError
 from tailrace.spark.source.ranges import OffsetRange

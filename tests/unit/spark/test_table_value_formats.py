@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import plain_avro
-import plain_protobuf
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from plain_protobuf import PlainField
-from table_tasks import reading_of
 
+from support.tables import plain_avro, plain_protobuf
+from support.tables.plain_protobuf import PlainField
+from support.tables.tasks import reading_of
 from tailrace.spark.tables import columns
 from tailrace.spark.tables.tasks.rows import RowMaker
 from tailrace.spark.tables.values.framing import framed, path_bytes

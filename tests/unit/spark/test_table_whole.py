@@ -6,9 +6,9 @@ import itertools
 from pathlib import Path
 
 import pytest
-from table_records import records
-from table_rig import COMBINATIONS, TableRig
 
+from support.tables.harness import COMBINATIONS, TableRig
+from support.tables.records import records
 from tailrace.spark.tables.table import dry_run, metrics_text, status
 
 ALL = pytest.mark.parametrize(("kind", "mode"), COMBINATIONS)

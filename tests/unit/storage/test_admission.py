@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import FORMS, both_forms, form_of
-from raw_records import INT64_MAX, INT64_MIN, batch, damaged, payloads, record
 
+from support.records.kernel_forms import FORMS, both_forms, form_of
+from support.records.raw_records import INT64_MAX, INT64_MIN, batch, damaged, payloads, record
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import TailraceError
 from tailrace.record.batch import CRC_AT, BatchHeader, crc_of

@@ -6,7 +6,8 @@ import errno
 from collections.abc import Callable
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     DIRECTORY,
     TOPIC_ID,
@@ -23,7 +24,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.model.errors import StorageError
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.origin import Origin

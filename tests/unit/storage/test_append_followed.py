@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from logs import DIRECTORY, NOW_MS, SimLog, batch, in_transaction, marker, produced_by, with_config
 
+from support.logs.builders import DIRECTORY, NOW_MS, SimLog, batch, in_transaction, marker, produced_by, with_config
 from tailrace.model.errors import InvalidTxnStateError, OutOfOrderSequenceError, StorageError
 from tailrace.storage.origin import Origin
 

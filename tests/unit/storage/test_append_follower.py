@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from foreign_sets import MESSAGES, produced
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     SimLog,
     bases,
@@ -20,7 +21,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.model.errors import (
     CorruptMessageError,
     InvalidRecordError,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from foreign_sets import MESSAGES, produced, seen
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     DIRECTORY,
     NOW_MS,
@@ -23,7 +24,6 @@ from logs import (
     sound,
     with_config,
 )
-
 from tailrace.model.errors import (
     CorruptMessageError,
     InconsistentTopicIdError,

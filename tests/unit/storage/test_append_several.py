@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     DIRECTORY,
     NOW_MS,
@@ -20,7 +21,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.env.files import MAX_PARTS
 from tailrace.model.errors import CorruptMessageError, MessageTooLargeError, OutOfOrderSequenceError
 from tailrace.storage.origin import Origin

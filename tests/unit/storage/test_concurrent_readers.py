@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logs import batch, in_transaction, marker, real_log, sound
 
+from support.logs.builders import batch, in_transaction, marker, real_log, sound
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import OffsetOutOfRangeError, SegmentGoneError
 from tailrace.record.builder import BatchBuilder

@@ -6,11 +6,21 @@ import gc
 from collections.abc import Callable
 
 import pytest
-from log_files import TIMESTAMP, append, batch, content, index_path, log_path, offsets_of, read_file, write_file
-from log_files import Bench as LogBench
-from logs import SimLog, bases, holds, marker, offsets, placed
-from mutation import fix_crcs, fix_snapshot_crc
 
+from support.hostile.mutation import fix_crcs, fix_snapshot_crc
+from support.logs.builders import SimLog, bases, holds, marker, offsets, placed
+from support.logs.log_files import (
+    TIMESTAMP,
+    append,
+    batch,
+    content,
+    index_path,
+    log_path,
+    offsets_of,
+    read_file,
+    write_file,
+)
+from support.logs.log_files import Bench as LogBench
 from tailrace.model.errors import (
     CorruptMessageError,
     IndexAppendError,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_files import (
+
+from support.logs.log_files import (
     DIRECTORY,
     Bench,
     append,
@@ -34,7 +35,6 @@ from log_files import (
     whole_directory,
     write_file,
 )
-
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import OffsetOutOfRangeError, StorageError, TailraceError
 from tailrace.record.legacy import plain_message

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     DIRECTORY,
     SimLog,
     batch,
@@ -17,7 +18,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.model.errors import StorageError
 from tailrace.sim.faults import Survival
 from tailrace.storage.origin import Origin

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_files import (
+from watched_files import WatchedFiles
+
+from support.logs.log_files import (
     CONFIG,
     DIRECTORY,
     Bench,
@@ -25,8 +27,6 @@ from log_files import (
     time_index_path,
     whole_directory,
 )
-from watched_files import WatchedFiles
-
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import SegmentGoneError, StorageError
 from tailrace.sim.faults import Survival

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crash_rig import Rig, brief, items_of
+
+from support.logs.crash_harness import Rig, brief, items_of
 
 
 @pytest.mark.spec("LS-13", "LS-48")

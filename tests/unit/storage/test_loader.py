@@ -6,7 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from log_files import (
+from watched_files import WatchedFiles
+
+from support.logs.log_files import (
     DIRECTORY,
     OTHER_TOPIC_ID,
     TOPIC_ID,
@@ -27,8 +29,6 @@ from log_files import (
     whole_directory,
     write_file,
 )
-from watched_files import WatchedFiles
-
 from tailrace.env import Files
 from tailrace.model.errors import CorruptCheckpointError, InconsistentTopicIdError, OffsetOutOfRangeError
 from tailrace.record.legacy import plain_message

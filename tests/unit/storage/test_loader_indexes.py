@@ -6,7 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from log_files import (
+from watched_files import WatchedFiles
+
+from support.logs.log_files import (
     CONFIG,
     Bench,
     append,
@@ -25,8 +27,6 @@ from log_files import (
     txn_index_path,
     write_file,
 )
-from watched_files import WatchedFiles
-
 from tailrace.storage.unified_log import UnifiedLog
 
 NOISE = random.Random(3).randbytes(4096)

@@ -6,7 +6,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     NOW_MS,
     TOPIC_ID,
     SimLog,
@@ -24,7 +25,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.config.log import LogConfig
 from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.record.shallow import batches

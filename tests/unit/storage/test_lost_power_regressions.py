@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from compacted_logs import CompactedLog
-from logs import SimLog, batch, in_transaction, marker, produced_by
-
+from support.compaction.compacted_logs import CompactedLog
+from support.logs.builders import SimLog, batch, in_transaction, marker, produced_by
 from tailrace.sim.faults import Survival
 from tailrace.storage import names
 from tailrace.storage.origin import Origin

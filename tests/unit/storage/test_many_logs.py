@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from logs import CONFIG, batch, in_transaction, marker, offsets, real_log, with_config
 
+from support.logs.builders import CONFIG, batch, in_transaction, marker, offsets, real_log, with_config
 from tailrace.config.log import LogConfig
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.origin import Origin

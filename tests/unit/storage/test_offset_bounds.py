@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from logs import SimLog, batch, holds, in_transaction, marker, produced_by, with_config
 
+from support.logs.builders import SimLog, batch, holds, in_transaction, marker, produced_by, with_config
 from tailrace.model.errors import OffsetOutOfRangeError
 from tailrace.model.invariant import InvariantError
 from tailrace.model.offsets import LogOffsetMetadata

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs import NOW_MS, SimLog, batch, in_transaction, placed, sized_batch, time_entries, with_config
 
+from support.logs.builders import NOW_MS, SimLog, batch, in_transaction, placed, sized_batch, time_entries, with_config
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.legacy import compressed_wrapper, plain_message
 from tailrace.storage.offset_lookup import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP, FoundOffset

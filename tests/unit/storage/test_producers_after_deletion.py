@@ -6,8 +6,8 @@ import errno
 from dataclasses import replace
 
 import pytest
-from logs import CONFIG, SimLog, bases, in_transaction, produced_by
 
+from support.logs.builders import CONFIG, SimLog, bases, in_transaction, produced_by
 from tailrace.model.errors import InvalidProducerEpochError
 from tailrace.storage import names
 

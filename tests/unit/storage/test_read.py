@@ -6,7 +6,8 @@ import pytest
 from foreign_sets import seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     DIRECTORY,
     SimLog,
@@ -21,7 +22,6 @@ from logs import (
     sound,
     with_config,
 )
-
 from tailrace.env import Mode
 from tailrace.model.errors import InvalidDataError, OffsetOutOfRangeError
 from tailrace.model.offsets import LogOffsetMetadata

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from logs import Tape, batch, joined, offsets, placed, sized_batch
 
+from support.logs.builders import Tape, batch, joined, offsets, placed, sized_batch
 from tailrace.env import File, Mode
 from tailrace.env.files import MAX_PARTS
 from tailrace.env.real import RealFiles

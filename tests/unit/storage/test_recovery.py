@@ -6,7 +6,8 @@ import random
 import struct
 
 import pytest
-from log_files import (
+
+from support.logs.log_files import (
     COMPACTED,
     CONFIG,
     Bench,
@@ -33,7 +34,6 @@ from log_files import (
     txn_index_path,
     write_file,
 )
-
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import OutOfOrderSequenceError, StorageError
 from tailrace.record.shallow import batches

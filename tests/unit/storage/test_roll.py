@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     DIRECTORY,
     NOW_MS,
@@ -23,7 +24,6 @@ from logs import (
     time_entries,
     with_config,
 )
-
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import StorageError
 from tailrace.storage import producer_snapshot

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs import (
+
+from support.logs.builders import (
     DIRECTORY,
     NOW_MS,
     batch,
@@ -20,7 +21,6 @@ from logs import (
     time_entries,
     with_config,
 )
-
 from tailrace.env import Mode
 from tailrace.model.errors import SegmentGoneError, SegmentOffsetOverflowError
 from tailrace.model.offsets import TimestampOffset

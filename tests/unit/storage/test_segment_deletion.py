@@ -7,8 +7,19 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from logs import DIRECTORY, NOW_MS, SimLog, bases, batch, bytes_of, holds, in_transaction, produced_by, with_config
 
+from support.logs.builders import (
+    DIRECTORY,
+    NOW_MS,
+    SimLog,
+    bases,
+    batch,
+    bytes_of,
+    holds,
+    in_transaction,
+    produced_by,
+    with_config,
+)
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import OffsetOutOfRangeError, StorageError
 from tailrace.model.ids import TopicPartition

@@ -11,8 +11,18 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_files import DIRECTORY, Bench, batch, content, derived, log_path, marker, patch_file, whole_directory
 
+from support.logs.log_files import (
+    DIRECTORY,
+    Bench,
+    batch,
+    content,
+    derived,
+    log_path,
+    marker,
+    patch_file,
+    whole_directory,
+)
 from tailrace.config.log import LogConfig
 from tailrace.record.batch import crc_of
 from tailrace.record.batch_run import BatchRun

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logs import place_on
 
+from support.logs.builders import place_on
 from tailrace.sim import World
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.segments import LogSegments

@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 import pytest
-from log_files import (
+
+from support.logs.log_files import (
     COMPACTED,
     CONFIG,
     Bench,
@@ -22,7 +23,6 @@ from log_files import (
     time_index_path,
     write_file,
 )
-
 from tailrace.config.log import LogConfig
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET
 from tailrace.record.legacy import compressed_wrapper, plain_message

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pytest
-from log_files import (
+
+from support.logs.log_files import (
     COMPACTED,
     DIRECTORY,
     Bench,
@@ -20,7 +21,6 @@ from log_files import (
     segment_names,
     write_file,
 )
-
 from tailrace.record.shallow import batches
 from tailrace.sim.faults import SimulatedCrash, Survival
 from tailrace.storage import names

@@ -6,7 +6,8 @@ import errno
 import struct
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     DIRECTORY,
     SimLog,
     batch,
@@ -19,7 +20,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.model.errors import InvalidTxnStateError, StorageError, TransactionCoordinatorFencedError
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.origin import Origin

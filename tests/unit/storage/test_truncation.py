@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from log_files import (
+from watched_files import WatchedFiles
+
+from support.logs.log_files import (
     DIRECTORY,
     Bench,
     append,
@@ -26,8 +28,6 @@ from log_files import (
     reads_everywhere,
     snapshot_path,
 )
-from watched_files import WatchedFiles
-
 from tailrace.model.errors import OffsetOutOfRangeError, SegmentGoneError, StorageError
 from tailrace.record.shallow import batches
 from tailrace.sim.faults import SimulatedCrash, Survival

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from logs import SimLog, in_transaction, marker, placed, produced_by
 
+from support.logs.builders import SimLog, in_transaction, marker, placed, produced_by
 from tailrace.model.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,

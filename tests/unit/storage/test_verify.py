@@ -5,9 +5,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_log import GOLDEN_PARTITIONS, copy_sample, open_sample, write_sample
-from verified import FILES, ReadingFiles, all_findings, edit, edit_header, errors, logs, positions, single
 
+from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample, open_sample, write_sample
+from support.logs.verification import (
+    FILES,
+    ReadingFiles,
+    all_findings,
+    edit,
+    edit_header,
+    errors,
+    logs,
+    positions,
+    single,
+)
 from tailrace.env import Entry, File, Mode
 from tailrace.record.builder import batch_of
 from tailrace.storage import log_walk, names

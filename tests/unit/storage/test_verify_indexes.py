@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sample_log import ABORTING, COMMITTING, copy_sample, open_sample
-from verified import FILES, all_findings, edit, errors, logs, positions, single
 
+from support.logs.sample_log import ABORTING, COMMITTING, copy_sample, open_sample
+from support.logs.verification import FILES, all_findings, edit, errors, logs, positions, single
 from tailrace.record.builder import batch_of
 from tailrace.record.control import COMMIT, end_txn_marker
 from tailrace.storage import names

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from logs import (
+
+from support.logs.builders import (
     CONFIG,
     DIRECTORY,
     SimLog,
@@ -22,7 +23,6 @@ from logs import (
     sized_batch,
     with_config,
 )
-
 from tailrace.env import Mode
 from tailrace.model.errors import SegmentGoneError, StorageError
 from tailrace.sim.faults import Survival

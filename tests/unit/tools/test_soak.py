@@ -54,12 +54,12 @@ def test_rows_say_what_was_run_and_found() -> None:
 
 
 def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soak, "SUPPORT", soak.ROOT / "nowhere")
+    monkeypatch.setattr(soak, "PATHS", str(soak.ROOT / "nowhere"))
     moved: list[int] = []
     running = soak.Soak(1, lambda _, count: moved.append(count))
     running.run([Piece("batches", 1, 0, 10)])
     assert sum(moved) == 10
-    assert "hostile_run.py" in running.figures.findings[0]
+    assert "No module named" in running.figures.findings[0]
 
 
 def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from classic_rig import DELAY_MS, GROUP, SESSION_MS, TWO_STEPS, ClassicRig
 
+from support.coordinators.classic import DELAY_MS, GROUP, SESSION_MS, TWO_STEPS, ClassicRig
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.coordinator.classic.state import ClassicState
 from tailrace.coordinator.outcome import Outcome

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from classic_rig import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, TWO_STEPS, ClassicRig
 
+from support.coordinators.classic import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, TWO_STEPS, ClassicRig
 from tailrace.config.log import LogConfig
 from tailrace.coordinator.classic.joining import protocols_of
 from tailrace.model.errors import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from classic_rig import DELAY_MS, SESSION_MS, TWO_STEPS, ClassicRig
 
+from support.coordinators.classic import DELAY_MS, SESSION_MS, TWO_STEPS, ClassicRig
 from tailrace.model.errors import FencedInstanceIdError, RebalanceInProgressError, UnknownMemberIdError
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 

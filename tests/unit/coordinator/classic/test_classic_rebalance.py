@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from classic_rig import DELAY_MS, REBALANCE_MS, SESSION_MS, TWO_STEPS, ClassicRig
 
+from support.coordinators.classic import DELAY_MS, REBALANCE_MS, SESSION_MS, TWO_STEPS, ClassicRig
 from tailrace.coordinator.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS
 from tailrace.model.errors import (
     IllegalGenerationError,

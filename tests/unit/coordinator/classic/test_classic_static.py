@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from classic_rig import DELAY_MS, LATEST, REBALANCE_MS, SESSION_MS, ClassicRig
 
+from support.coordinators.classic import DELAY_MS, LATEST, REBALANCE_MS, SESSION_MS, ClassicRig
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.model.errors import (
     CoordinatorNotAvailableError,

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 import pytest
-from classic_rig import GROUP, LATEST, ONE_STEP, TWO_STEPS, Awaited, ClassicRig
 
+from support.coordinators.classic import GROUP, LATEST, ONE_STEP, TWO_STEPS, Awaited, ClassicRig
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.coordinator.classic.state import ClassicState
 from tailrace.protocol.messages.join_group import JoinGroupResponse

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from classic_rig import DELAY_MS, REBALANCE_MS, Awaited, ClassicRig
 
+from support.coordinators.classic import DELAY_MS, REBALANCE_MS, Awaited, ClassicRig
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import (
     CoordinatorNotAvailableError,

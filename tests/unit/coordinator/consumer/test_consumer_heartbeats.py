@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from consumer_rig import Consumer, ConsumerRig, owned_of, topic_id
 
+from support.coordinators.consumer import Consumer, ConsumerRig, owned_of, topic_id
 from tailrace.coordinator.consumer.member import MemberState
 from tailrace.coordinator.outcome import Outcome
 from tailrace.model.errors import (

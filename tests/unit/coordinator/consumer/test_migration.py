@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from classic_consumer import ClassicConsumer, assigned, indexes_of, subscription
-from classic_rig import DELAY_MS, SESSION_MS
-from consumer_rig import Consumer, ConsumerRig, topic_id
 
+from support.coordinators.classic import DELAY_MS, SESSION_MS
+from support.coordinators.classic_consumer import ClassicConsumer, assigned, indexes_of, subscription
+from support.coordinators.consumer import Consumer, ConsumerRig, topic_id
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.coordinator.consumer.embedded import assignment_bytes, assignment_of, subscription_of, version_of
 from tailrace.coordinator.consumer.group import ConsumerGroup

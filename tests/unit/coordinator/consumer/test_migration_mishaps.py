@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from classic_consumer import ClassicConsumer, assigned, subscription
-from classic_rig import REBALANCE_MS
-from consumer_rig import Consumer, ConsumerRig
-from refused_appends import refused_appends
-
+from support.coordinators.classic import REBALANCE_MS
+from support.coordinators.classic_consumer import ClassicConsumer, assigned, subscription
+from support.coordinators.consumer import Consumer, ConsumerRig
+from support.coordinators.refused_appends import refused_appends
 from tailrace.coordinator.consumer.group import ConsumerGroup
 from tailrace.model.errors import (
     CoordinatorNotAvailableError,

@@ -6,13 +6,13 @@ from itertools import count
 from typing import Any
 
 import pytest
-from classic_consumer import ClassicConsumer
-from cleaned_groups import cleaned, loaded, records_in_log
-from consumer_rig import Consumer, ConsumerRig, topic_id
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from support.coordinators.classic_consumer import ClassicConsumer
+from support.coordinators.cleaned_groups import cleaned, loaded, records_in_log
+from support.coordinators.consumer import Consumer, ConsumerRig, topic_id
 from tailrace.coordinator.consumer.group import ConsumerGroup
 from tailrace.coordinator.consumer.member import ConsumerMember
 from tailrace.coordinator.groups.group import Group

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import re2  # type: ignore[import-untyped,unused-ignore]
-from consumer_rig import Consumer, ConsumerRig, owned_of, topic_id
 
+from support.coordinators.consumer import Consumer, ConsumerRig, owned_of, topic_id
 from tailrace.coordinator.consumer import pattern_resolver
 from tailrace.coordinator.consumer.patterns import compiled
 from tailrace.model.errors import InvalidRegularExpressionError

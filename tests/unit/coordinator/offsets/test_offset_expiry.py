@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from offset_rig import GROUP, ORDERS_ID, OffsetRig, StubGroup
 
+from support.coordinators.offsets import GROUP, ORDERS_ID, OffsetRig, StubGroup
 from tailrace.coordinator.classic.state import ClassicState
 from tailrace.coordinator.groups.group import GroupKind
 from tailrace.coordinator.offsets import expiry

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from coordinator_pair import refusal
-from offset_rig import GROUP, ORDERS_ID, OffsetRig, StubGroup
 
+from support.coordinators.offsets import GROUP, ORDERS_ID, OffsetRig, StubGroup
+from support.coordinators.replica_pair import refusal
 from tailrace.coordinator.groups.group import GroupKind
 from tailrace.coordinator.offsets.offset_records import entry_of
 from tailrace.coordinator.outcome import CoordinatorRecord, Outcome

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offset_rig import GROUP, OffsetRig, StubGroup
 
+from support.coordinators.offsets import GROUP, OffsetRig, StubGroup
 from tailrace.model.errors import UnstableOffsetCommitError
 from tailrace.protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from tailrace.protocol.messages.offset_fetch import OffsetFetchRequestGroup

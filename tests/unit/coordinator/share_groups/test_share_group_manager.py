@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from classic_rig import GROUP
-from consumer_rig import ConsumerRig, topic_id
 
+from support.coordinators.classic import GROUP
+from support.coordinators.consumer import ConsumerRig, topic_id
 from tailrace.coordinator.classic.caller import Caller
 from tailrace.coordinator.outcome import Outcome
 from tailrace.coordinator.shard import Shard

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from coordinator_pair import CoordinatorPair, refusal
 
+from support.coordinators.replica_pair import CoordinatorPair, refusal
 from tailrace.coordinator.outcome import Outcome
 from tailrace.coordinator.records import SHARE_STATE_RECORDS
 from tailrace.coordinator.shard import Shard

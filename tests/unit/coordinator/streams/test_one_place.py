@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from streams_rig import StreamsRig, StreamsThread
 
+from support.coordinators.streams import StreamsRig, StreamsThread
 from tailrace.coordinator.streams.member import StreamsMember
 from tailrace.coordinator.streams.tasks import OwnedTaskSet
 from tailrace.protocol.records.settings import ConfigRecord

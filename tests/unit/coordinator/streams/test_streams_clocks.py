@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from refused_appends import refused_appends
-from streams_rig import StreamsRig, StreamsThread
+from support.coordinators.refused_appends import refused_appends
+from support.coordinators.streams import StreamsRig, StreamsThread
 
 
 def is_timed(rig: StreamsRig, member_id: str) -> bool:

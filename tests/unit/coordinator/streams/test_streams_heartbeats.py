@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streams_party import subtopology, topology
-from streams_rig import WORDS, StreamsRig, StreamsThread
 
+from support.conversations.streams_members import subtopology, topology
+from support.coordinators.streams import WORDS, StreamsRig, StreamsThread
 from tailrace.coordinator.groups.group import GroupKind
 from tailrace.coordinator.streams.group import StreamsGroup
 from tailrace.coordinator.streams.heartbeats import HeartbeatAnswer

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from streams_party import subtopology, topology
 
+from support.conversations.streams_members import subtopology, topology
 from tailrace.coordinator.streams.configured import ConfiguredTopology, configured
 from tailrace.coordinator.streams.status import StatusCode
 from tailrace.coordinator.streams.topology import Topology, check_changelogs, check_topology, topology_value

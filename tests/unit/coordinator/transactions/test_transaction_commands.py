@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from coordinator_pair import refusal
-from transaction_pair import ID, P0, P1, TIMEOUT_MS, TransactionPair
 
+from support.coordinators.replica_pair import refusal
+from support.coordinators.transactions import ID, P0, P1, TIMEOUT_MS, TransactionPair
 from tailrace.coordinator.outcome import Outcome
 from tailrace.coordinator.transactions.decisions import ProducerKey
 from tailrace.coordinator.transactions.state import TransactionState

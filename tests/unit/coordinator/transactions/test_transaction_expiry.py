@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from coordinator_pair import refusal
-from transaction_pair import ID, P0, TransactionPair
 
+from support.coordinators.replica_pair import refusal
+from support.coordinators.transactions import ID, P0, TransactionPair
 from tailrace.coordinator.transactions import expiry
 from tailrace.coordinator.transactions.decisions import ProducerKey
 from tailrace.coordinator.transactions.state import TransactionState

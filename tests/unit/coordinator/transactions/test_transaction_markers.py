@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from coordinator_pair import refusal
-from transaction_pair import ID, P0, P1, TransactionPair
 
+from support.coordinators.replica_pair import refusal
+from support.coordinators.transactions import ID, P0, P1, TransactionPair
 from tailrace.coordinator.timers import RETRY_MS
 from tailrace.coordinator.transactions.decisions import ProducerKey
 from tailrace.coordinator.transactions.markers import FIRST_WAIT_MS, LONGEST_WAIT_MS

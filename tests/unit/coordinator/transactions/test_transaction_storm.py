@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from transaction_pair import P0, P1, TransactionPair
 
+from support.coordinators.transactions import P0, P1, TransactionPair
 from tailrace.coordinator.transactions.decisions import ProducerKey
 from tailrace.coordinator.transactions.markers import MarkerOrder, MarkerResults
 from tailrace.model.errors import NotLeaderOrFollowerError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from cleaners import BACKOFF_MS, COMPACT, SMALL_MAP_BYTES, CleanedWorld
-from managers import P0, P1
 
+from support.compaction.cleaners import BACKOFF_MS, COMPACT, SMALL_MAP_BYTES, CleanedWorld
+from support.logs.managers import P0, P1
 from tailrace.config.cleaner import CleanerConfig
 from tailrace.env import Mode
 from tailrace.model.errors import StorageError

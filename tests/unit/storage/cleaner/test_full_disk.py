@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from cleaners import BACKOFF_MS, CleanedWorld
-from managers import P0
 
+from support.compaction.cleaners import BACKOFF_MS, CleanedWorld
+from support.logs.managers import P0
 from tailrace.sim.faults import Op
 
 

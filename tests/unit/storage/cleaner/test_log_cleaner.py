@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cleaners import BACKOFF_MS, COMPACT, CleanedWorld
-from logs import in_transaction, marker
-from managers import IDENTITY, LOG_CONFIG, P0, P1
 
+from support.compaction.cleaners import BACKOFF_MS, COMPACT, CleanedWorld
+from support.logs.builders import in_transaction, marker
+from support.logs.managers import IDENTITY, LOG_CONFIG, P0, P1
 from tailrace.config.cleaner import CleanerConfig
 from tailrace.config.table import ConfigError
 from tailrace.metrics.metrics import Metrics

@@ -7,9 +7,9 @@ import json
 from itertools import pairwise
 
 import pytest
-from cleaners import BACKOFF_MS, CleanedWorld
-from managers import LOG_CONFIG, P0, P1
 
+from support.compaction.cleaners import BACKOFF_MS, CleanedWorld
+from support.logs.managers import LOG_CONFIG, P0, P1
 from tailrace.env import Mode
 from tailrace.model.errors import CorruptCheckpointError
 from tailrace.storage.cleaner.uncleanable import (

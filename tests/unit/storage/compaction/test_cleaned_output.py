@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacted_logs import COMPACTED, CompactedLog
-from logs import batch, place_on, placed
 
+from support.compaction.compacted_logs import COMPACTED, CompactedLog
+from support.logs.builders import batch, place_on, placed
 from tailrace.env import Mode
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET
 from tailrace.sim import Survival, World

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacted_logs import COMPACTED, CompactedLog
 
+from support.compaction.compacted_logs import COMPACTED, CompactedLog
 from tailrace.storage.compaction.chunks import ReadBuffer
 from tailrace.storage.compaction.log_compaction import cleanable_of
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from compacted_logs import COMPACTED, CompactedLog
-from logs import DIRECTORY
 
+from support.compaction.compacted_logs import COMPACTED, CompactedLog
+from support.logs.builders import DIRECTORY
 from tailrace.model.errors import TailraceError
 from tailrace.sim.faults import SimulatedCrash, Survival
 from tailrace.storage import names

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import FORMS
 
+from support.records.kernel_forms import FORMS
 from tailrace.model.invariant import InvariantError
 from tailrace.record import kernels
 from tailrace.storage.compaction.offset_map import (

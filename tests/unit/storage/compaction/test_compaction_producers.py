@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from compacted_logs import CompactedLog
-from logs import in_transaction, marker, produced_by
 
+from support.compaction.compacted_logs import CompactedLog
+from support.logs.builders import in_transaction, marker, produced_by
 from tailrace.model.errors import InvalidProducerEpochError, OutOfOrderSequenceError
 from tailrace.storage import names
 from tailrace.storage.origin import Origin

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from compacted_logs import COMPACTED, RETENTION_MS, CompactedLog
-from logs import DIRECTORY, batch, bytes_of
 
+from support.compaction.compacted_logs import COMPACTED, RETENTION_MS, CompactedLog
+from support.logs.builders import DIRECTORY, batch, bytes_of
 from tailrace.env import Mode
 from tailrace.model.errors import CorruptMessageError, InvalidRecordError, SegmentGoneError, StorageError
 from tailrace.model.offsets import LogOffsetMetadata

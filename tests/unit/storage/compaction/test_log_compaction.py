@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compacted_logs import RETENTION_MS, CompactedLog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from support.compaction.compacted_logs import RETENTION_MS, CompactedLog
 
 KEYS = [b"a", b"b", b"c", b"", b"longer key"]
 pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.binary(max_size=90))), min_size=1, max_size=6)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from logs import in_transaction, marker, placed
 
+from support.logs.builders import in_transaction, marker, placed
 from tailrace.record.control import ABORT, COMMIT, LEADER_CHANGE, ControlRecord
 from tailrace.record.shallow import ShallowBatch, next_batch
 from tailrace.storage.compaction.transactions import SeenTransactions

@@ -7,13 +7,13 @@ from array import array
 from dataclasses import dataclass
 
 import pytest
-from compacted_logs import COMPACTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_forms import FORMS
-from logs import place_on
-from raw_records import record
 
+from support.compaction.compacted_logs import COMPACTED
+from support.logs.builders import place_on
+from support.records.kernel_forms import FORMS
+from support.records.raw_records import record
 from tailrace.model.errors import InvalidRecordError
 from tailrace.record.batch import CREATE_TIME, HEADER_BYTES, LOG_APPEND_TIME, BatchHeader
 from tailrace.record.builder import BatchBuilder

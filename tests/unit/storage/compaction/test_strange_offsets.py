@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from compacted_logs import CompactedLog
-from log_files import read_file, write_file
-from logs import DIRECTORY, NOW_MS
-from raw_records import batch, record
 
+from support.compaction.compacted_logs import CompactedLog
+from support.logs.builders import DIRECTORY, NOW_MS
+from support.logs.log_files import read_file, write_file
+from support.records.raw_records import batch, record
 from tailrace.model.errors import InvalidRecordError
 from tailrace.record.compression import GZIP
 from tailrace.storage import names

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from logs import NOW_MS
-from managers import LOG_CONFIG, P0, P1, ManagedWorld, offsets_in
 
+from support.logs.builders import NOW_MS
+from support.logs.managers import LOG_CONFIG, P0, P1, ManagedWorld, offsets_in
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.cleaner import CleanerConfig
 from tailrace.model.errors import NoLiveLogDirError, StorageError

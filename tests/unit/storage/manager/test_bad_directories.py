@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 
 import pytest
-from managers import LOG_CONFIG, P0, P1, ManagedWorld, offsets_in
 
+from support.logs.managers import LOG_CONFIG, P0, P1, ManagedWorld, offsets_in
 from tailrace.model.errors import LogDirLockedError, LogDirUnavailableError, StorageError
 
 HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from managers import P0, ManagedWorld
+from support.logs.managers import P0, ManagedWorld
 
 
 def test_a_flush_that_ends_while_its_log_is_closed_changes_nothing() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from managers import P0, P1, ManagedWorld, offsets_in
 
+from support.logs.managers import P0, P1, ManagedWorld, offsets_in
 from tailrace.model.errors import CorruptCheckpointError
 from tailrace.sim import World
 from tailrace.storage.manager.directory_checkpoints import DirectoryCheckpoints

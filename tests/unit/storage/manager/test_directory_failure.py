@@ -6,8 +6,8 @@ import errno
 from collections.abc import Callable
 
 import pytest
-from managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 
+from support.logs.managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 from tailrace.model.errors import LogDirUnavailableError, NoLiveLogDirError, StorageError
 from tailrace.model.ids import TopicPartition
 from tailrace.storage.manager.log_directory import LogDirectory

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from managers import P0, P1, ManagedWorld, offsets_in
 
+from support.logs.managers import P0, P1, ManagedWorld, offsets_in
 from tailrace.model.ids import TopicPartition
 from tailrace.sim import World
 from tailrace.storage.manager.clean_shutdown import CleanShutdownMarker

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from managers import LOG_CONFIG, P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 
+from support.logs.managers import LOG_CONFIG, P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 from tailrace.model.errors import LogDirUnavailableError
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.storage.manager.cleaning import NoCleaning

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from managers import IDENTITY, P0, ManagedWorld, broker_config
 
+from support.logs.managers import IDENTITY, P0, ManagedWorld, broker_config
 from tailrace.config.broker import BrokerConfig
 from tailrace.env.real import real_env
 from tailrace.model.errors import (

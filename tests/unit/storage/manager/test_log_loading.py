@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from golden_logs import settings
-from managers import IDENTITY, P0, P1, TOPIC_ID, ManagedWorld, broker_config, offsets_in
 
 from golden.corpus import LOG_DIRS, Golden, cases
+from support.logs.golden_logs import settings
+from support.logs.managers import IDENTITY, P0, P1, TOPIC_ID, ManagedWorld, broker_config, offsets_in
 from tailrace.config.log import MAX_LONG
 from tailrace.env import Env
 from tailrace.env.real import RealClock, RealFiles, ThreadJobs, real_env

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from managers import LOG_CONFIG, P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 
+from support.logs.managers import LOG_CONFIG, P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 from tailrace.model.errors import InconsistentTopicIdError, LogDirUnavailableError, TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
 

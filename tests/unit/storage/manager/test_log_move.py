@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from logs import bytes_of
-from managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 
+from support.logs.builders import bytes_of
+from support.logs.managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 from tailrace.model.errors import InvalidDataError, LogDirUnavailableError, StorageError
 from tailrace.sim import SimulatedCrash
 from tailrace.storage.unified_log import UnifiedLog

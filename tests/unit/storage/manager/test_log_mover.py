@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from golden_logs import settings
-from logs import batch, bytes_of, in_transaction, marker
-from managers import IDENTITY, LOG_CONFIG, P0, P1, TOPIC_ID, broker_config, offsets_in
-from moves import MANY_STEPS, MovingWorld
 
 from golden.corpus import Golden, cases
+from support.logs.builders import batch, bytes_of, in_transaction, marker
+from support.logs.directory_moves import MANY_STEPS, MovingWorld
+from support.logs.golden_logs import settings
+from support.logs.managers import IDENTITY, LOG_CONFIG, P0, P1, TOPIC_ID, broker_config, offsets_in
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.cleaner import CleanerConfig
 from tailrace.config.table import MAX_LONG

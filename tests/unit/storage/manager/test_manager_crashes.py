@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 
+from support.logs.managers import P0, P1, TOPIC_ID, ManagedWorld, offsets_in
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.sim import SimulatedCrash, Survival

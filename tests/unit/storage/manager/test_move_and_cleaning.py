@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cleaners import COMPACT, CleanedWorld
-from logs import bytes_of
-from managers import P0
-from moves import MANY_STEPS
 
+from support.compaction.cleaners import COMPACT, CleanedWorld
+from support.logs.builders import bytes_of
+from support.logs.directory_moves import MANY_STEPS
+from support.logs.managers import P0
 from tailrace.model.errors import InvalidDataError, TailraceError
 from tailrace.sim import SimulatedCrash
 from tailrace.storage.cleaner.states import Cleaning, Paused

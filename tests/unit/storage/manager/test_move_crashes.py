@@ -11,9 +11,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from logs import batch, bytes_of, placed, sound
-from managers import P0, ManagedWorld
 
+from support.logs.builders import batch, bytes_of, placed, sound
+from support.logs.managers import P0, ManagedWorld
 from tailrace.sim import SimulatedCrash
 from tailrace.storage.verify import verify_directory
 

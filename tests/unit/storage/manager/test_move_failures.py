@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 import pytest
-from managers import P0, P1, offsets_in
-from moves import MovingWorld
 
+from support.logs.directory_moves import MovingWorld
+from support.logs.managers import P0, P1, offsets_in
 from tailrace.model.errors import (
     CorruptMessageError,
     InvalidDataError,

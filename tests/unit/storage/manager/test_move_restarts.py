@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from logs import batch, bytes_of
-from managers import IDENTITY, P0, TOPIC_ID, broker_config, offsets_in
-from moves import MovingWorld
 
+from support.logs.builders import batch, bytes_of
+from support.logs.directory_moves import MovingWorld
+from support.logs.managers import IDENTITY, P0, TOPIC_ID, broker_config, offsets_in
 from tailrace.config.log import LogConfig
 from tailrace.env import Env
 from tailrace.env.real import RealClock, RealFiles, ThreadJobs

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from managers import P0, P1, ManagedWorld
 
+from support.logs.managers import P0, P1, ManagedWorld
 from tailrace.storage.cleaner.checkpoints import CleanerCheckpoints
 
 CLEANER_FILE = "/a/cleaner-offset-checkpoint"

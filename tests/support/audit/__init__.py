@@ -1,0 +1,1 @@
+"""Audits: log directories and blocks to audit, and faults to find."""

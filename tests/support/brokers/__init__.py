@@ -1,0 +1,1 @@
+"""Brokers for tests: simulated, scripted, in memory, on threads."""

@@ -1,0 +1,1 @@
+"""Chromium without a window, for what reports look like."""

@@ -1,0 +1,1 @@
+"""Compacted logs and the model of what must survive a clean."""

@@ -1,0 +1,1 @@
+"""Requests that build on the responses before them, for any server that speaks Kafka's protocol."""

@@ -1,0 +1,1 @@
+"""Group, offset and transaction coordinators on a simulated machine."""

@@ -1,0 +1,1 @@
+"""Damaged bytes and requests, and what every reader must do with them."""

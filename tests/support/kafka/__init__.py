@@ -1,0 +1,1 @@
+"""A real Apache Kafka and its tools."""

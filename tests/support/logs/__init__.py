@@ -1,0 +1,1 @@
+"""Logs on a simulated machine or on real files."""

@@ -1,0 +1,1 @@
+"""Single requests for every API, sent to Tailrace and to Kafka."""

@@ -1,0 +1,1 @@
+"""Spark on pieces, topics and directories, with a JVM and without."""

@@ -1,0 +1,1 @@
+"""Statistics of topics: what to count, and the model."""

@@ -1,0 +1,1 @@
+"""Stress tests: processes that are killed while they work."""

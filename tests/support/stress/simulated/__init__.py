@@ -1,0 +1,1 @@
+"""Stress tests in the simulator, from seeds."""

@@ -1,0 +1,1 @@
+"""Tables, their readers, and the model of what a table must hold."""

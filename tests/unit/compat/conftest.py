@@ -1,8 +1,0 @@
-"""The harness under test lives beside the tests that use it."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "compat"))
