@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Handler: TypeAlias = Callable[[argparse.Namespace], int]
@@ -23,3 +23,14 @@ Handler: TypeAlias = Callable[[argparse.Namespace], int]
 
 class Command(Protocol):
     def register(self, subparsers: Subparsers, /) -> None: ...
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of the program and, because subparsers take their parent's class, of every command.
+
+    Options must be written in full. A prefix that argparse completes to some other option makes a mistyped command
+    write wrong data, and makes every new option a breaking change.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **kwargs})

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from tailrace import __version__
 from tailrace.cli import cluster, completion, config, consume, demo, group, log, pipeline, produce, serve, topic, txn
-from tailrace.cli.command import Command, Handler
+from tailrace.cli.command import Command, CommandParser, Handler
 from tailrace.cli.output import CommandError, report
 from tailrace.model.errors import StorageError, TailraceError
 
@@ -81,7 +81,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
 
 
 def build_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tailrace", description="A log that writes Apache Kafka's files.")
+    parser = CommandParser(prog="tailrace", description="A log that writes Apache Kafka's files.")
     parser.add_argument("--version", action=PrintVersion, help="print versions and how the kernels run, and exit")
     if commands:
         subparsers = parser.add_subparsers(title="commands", metavar="command")
