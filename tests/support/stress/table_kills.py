@@ -43,7 +43,7 @@ from tailrace.model.ids import TopicPartition
 PROGRAM = Path(__file__).resolve().parent / "table_driver.py"
 TOPIC = "orders"
 MASTERS = {"local": "local[2]", "local-cluster": "local-cluster[2,1,1024]"}
-WORKERS = {"local": "pyspark.daemon", "local-cluster": "CoarseGrainedExecutorBackend"}
+WORKERS = {"local": "pyspark.worker", "local-cluster": "CoarseGrainedExecutorBackend"}
 BATCHES_PER_LIFE = 3
 """So many a driver may do, at the least, before the topic is at its end."""
 MOST_BATCHES = 3

@@ -18,6 +18,8 @@ from tailrace.spark.spark_session import SparkMissingError, cores_of, is_local, 
 
 pytest.importorskip("pyspark")
 
+from tailrace.spark import worker_daemon
+
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -81,6 +83,7 @@ def test_a_local_session(built: dict[str, str]) -> None:
     assert built["spark.sql.python.filterPushdown.enabled"] == "true"
     assert built["spark.ui.enabled"] == "false"
     assert built["spark.driver.host"] == built["spark.driver.bindAddress"] == "127.0.0.1"
+    assert built["spark.python.daemon.module"] == worker_daemon.__name__
     assert "log4j2.properties" in built["spark.driver.extraJavaOptions"]
     assert module.os.environ["PYSPARK_PYTHON"] == module.os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
     assert module.os.environ["JAVA_HOME"] == "/jdk"
@@ -90,7 +93,8 @@ def test_a_local_session(built: dict[str, str]) -> None:
 def test_a_cluster_keeps_its_python_and_addresses(built: dict[str, str]) -> None:
     session("counts", "spark://a:7077")
     assert (built["spark.master"], built["spark.app.name"]) == ("spark://a:7077", "counts")
-    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled"} & built.keys()
+    for local in ("spark.driver.host", "spark.driver.bindAddress", "spark.ui.enabled", "spark.python.daemon.module"):
+        assert local not in built
     assert module.os.environ["PYSPARK_PYTHON"] == "before"
     assert "SPARK_LOCAL_IP" not in module.os.environ
 
