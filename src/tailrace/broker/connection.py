@@ -247,6 +247,7 @@ class Connection:
         if out:
             out.extend(parts)
             return False
+        self.active_ms = self._reactor.now_ms
         if len(parts) == 1 and type(parts[0]) is bytes:
             data = parts[0]
             try:

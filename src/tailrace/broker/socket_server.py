@@ -201,8 +201,10 @@ class SocketServer:
             self._close_dawdlers(now_ms)
 
     def _close_idle(self, before_ms: int) -> None:
+        """Close the connections on which no bytes have moved since `before_ms`, even with a request pending, as Kafka
+        does: a client that vanished does not keep its connection for as long as its request may wait."""
         for connection in self._connections:
-            if connection.active_ms < before_ms and not connection.channel.is_waiting:
+            if connection.active_ms < before_ms:
                 self._metrics.expired_connections += 1
                 connection.close()
 

@@ -21,7 +21,9 @@ class NetworkConfig:
     )
     background_threads: int = key(10, whole(1, MAX_INT), "threads for background work", mode=CLUSTER, effect=NONE)
     connections_max_idle_ms: int = key(
-        600_000, whole(MIN_LONG, MAX_LONG), "close a connection that was idle for so long; negative: never"
+        600_000,
+        whole(MIN_LONG, MAX_LONG),
+        "close a connection on which no bytes move for this time, even with a request pending; negative: never",
     )
     delete_records_purgatory_purge_interval_requests: int = key(
         1, whole(MIN_INT, MAX_INT), "waiting requests between two purges of those that are done", effect=NONE

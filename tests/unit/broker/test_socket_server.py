@@ -212,6 +212,33 @@ def test_idle_connections_are_closed(folder: Path) -> None:
         assert serves(served)
 
 
+@pytest.mark.spec("NW-04")
+def test_an_idle_connection_with_a_pending_request_is_closed(folder: Path) -> None:
+    with serving(folder, connections_max_idle_ms="150") as served, served.connect() as sock:
+        sock.sendall(frame(fetch_request("orders", 0, max_wait_ms=2**31 - 1), 12))
+        assert is_closed(sock)
+        assert served.on_node(lambda: len(served.node.purgatory)) == 0
+        assert served.server._metrics.expired_connections == 1
+
+
+@pytest.mark.spec("NW-04")
+def test_a_response_counts_as_activity_of_its_connection(folder: Path) -> None:
+    """The client of a long poll has the whole idle time to send its next request."""
+    with serving(folder, connections_max_idle_ms="600000") as served, served.connect() as sock:
+        sock.sendall(frame(fetch_request("orders", 0, max_wait_ms=2**31 - 1), 12))
+        while not served.on_node(lambda: len(served.node.purgatory)):
+            pass
+        (connection,) = served.server._connections
+        connection.active_ms -= 599_000
+        with served.connect() as other:
+            other.sendall(frame(produce_request("orders", batch(1, 50)), 9))
+            answer(other, 0, 9)
+        answer(sock, 1, 12)
+        served.on_node(lambda: served.server._close_idle(served.reactor.now_ms - 300_000))
+        sock.sendall(frame(ApiVersionsRequest(), 0))
+        assert answer(sock, 18, 0).error_code == 0  # type: ignore[attr-defined]
+
+
 def test_connections_come_no_faster_than_allowed(folder: Path) -> None:
     with serving(folder, max_connection_creation_rate="5") as served:
         began = time.monotonic()
