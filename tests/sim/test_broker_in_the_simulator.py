@@ -215,6 +215,47 @@ def test_a_client_that_does_not_read_is_not_served_on() -> None:
     assert len(client._unread) > 0, "the rest waits on the client's side"
 
 
+@pytest.mark.spec("NW-06")
+@pytest.mark.parametrize("is_shape_known", [False, True])
+def test_produce_requests_of_a_client_that_does_not_read_are_not_appended(is_shape_known: bool) -> None:
+    """Also those that are answered together, which is possible once one of their shape was decoded."""
+    broker = SimBroker().start()
+    client = broker.client()
+    client.create_topic("orders")
+    if is_shape_known:
+        client.produce("orders", batch(1, 100))
+    log = broker.node.replicas.partition("orders", 0).log
+    assert log is not None
+    first_offset = log.log_end_offset
+    client.is_slow = True
+    asked = [client.post(produce_request("orders", batch(1, 100)), 9) for _ in range(10)]
+    broker.run()
+    assert log.log_end_offset == first_offset + 1
+    assert list(client.read()) == asked[:1]
+    client.is_slow = False
+    client._channel.drained()
+    client._offer()
+    answers = client.read()
+    assert [answers[each].responses[0].partition_responses[0].base_offset for each in asked] == list(
+        range(first_offset, first_offset + 10)
+    )
+
+
+@pytest.mark.spec("NW-06")
+def test_unacknowledged_produce_requests_of_one_client_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.broker.channel.MAX_WAITING_PRODUCES", 3)
+    broker = SimBroker().start()
+    client = broker.client()
+    client.create_topic("orders", configs={"flush.messages": "1"})
+    asked = [client.post(produce_request("orders", batch(1, 100)), 9) for _ in range(10)]
+    log = broker.node.replicas.partition("orders", 0).log
+    assert log is not None
+    assert log.log_end_offset == 3
+    broker.run()
+    assert list(client.read()) == asked
+    assert log.log_end_offset == 10
+
+
 @pytest.mark.spec("NW-07")
 def test_an_error_of_one_partition_is_its_own() -> None:
     broker = SimBroker().start()

@@ -17,6 +17,8 @@ import pytest
 from support.brokers.simulated import fetch_request, produce_request
 from support.brokers.threaded import ThreadedBroker
 from support.logs.builders import batch
+from tailrace.broker.reactor import READABLE
+from tailrace.broker.socket_server import RECEIVE_BUFFER_BYTES
 from tailrace.env.real.files import RealFile
 from tailrace.protocol.frame import decode_response, encode_request
 from tailrace.protocol.message import Request
@@ -275,6 +277,35 @@ def test_a_slow_reader_holds_no_memory_and_nobody_up(folder: Path) -> None:
             in_memory = sum(len(part) for part in connection._out if isinstance(part, bytes | memoryview))
             assert in_memory < 64 << 10, "what is to be sent is in files"
             assert sum(map(len, connection._out)) <= 9 << 20, "one answer at a time"
+
+
+@pytest.mark.spec("NW-06")
+def test_a_producer_that_never_reads_is_no_longer_read_from(folder: Path) -> None:
+    """What the broker holds for it is bounded, and no request is lost when the client reads at last."""
+    settings = {"socket_send_buffer_bytes": "4096", "socket_receive_buffer_bytes": "4096"}
+    with serving(folder, **settings) as served, socket.socket() as sock:
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, 4096)
+        sock.settimeout(TIMEOUT_S)
+        sock.connect(("127.0.0.1", served.port))
+        request = frame(produce_request("orders", batch(1, 500)), 9)
+        sock.sendall(request)
+        answer(sock, 0, 9)
+        (connection,) = served.server._connections
+        sock.setblocking(False)
+        sent = 0
+        while served.on_node(lambda: connection._events & READABLE):
+            with suppress(BlockingIOError):
+                while sent < 16 << 20:
+                    sent += sock.send((request * 20)[sent % len(request) :])
+            assert sent < 16 << 20, "the broker goes on reading"
+        held = served.on_node(lambda: sum(map(len, connection._out)) + len(connection._kept or b""))
+        assert held < 2 * RECEIVE_BUFFER_BYTES
+        assert serves(served)
+        sock.settimeout(TIMEOUT_S)
+        answers = [answer(sock, 0, 9) for _ in range(sent // len(request))]
+        offsets = [found.responses[0].partition_responses[0].base_offset for found in answers]  # type: ignore[attr-defined]
+        assert offsets == list(range(1, len(answers) + 1))
 
 
 def test_more_large_requests_than_the_budget_has_bytes(folder: Path) -> None:
