@@ -27,6 +27,7 @@ from support.logs.builders import (
 from tailrace.config.log import LogConfig
 from tailrace.model.errors import StorageError
 from tailrace.storage import producer_snapshot
+from tailrace.storage.offset_lookup import FoundOffset
 from tailrace.storage.origin import Origin
 
 LOOSE = with_config(message_timestamp_after_max_ms=1 << 50)
@@ -162,6 +163,35 @@ class TestWhatARollDoes:
         newer = sim.log.local.segments.lower(sim.log.log_end_offset)
         assert newer is not None
         assert time_entries(newer) == [(NOW_MS + 50, 6)]  # no interval was full: only the true largest, at the end
+
+    @pytest.mark.spec("LS-04")
+    @pytest.mark.parametrize("is_leader", [True, False])
+    @pytest.mark.parametrize("largest", [5, 7], ids=["followed by older batches", "at the end"])
+    def test_the_reserved_slot_of_a_full_time_index_takes_the_largest_timestamp(
+        self, is_leader: bool, largest: int
+    ) -> None:
+        """Batches that are appended together stay in one segment, beyond the index entry of the fourth."""
+        sim = SimLog(with_config(segment_index_bytes=12 * 5, index_interval_bytes=0))
+        times = [NOW_MS + n for n in range(8)]
+        times[largest] = NOW_MS + 100
+        sets = [batch(1, timestamp=timestamp) for timestamp in times]
+        if is_leader:
+            sim.append(*sets)
+        else:
+            sim.log.append_as_follower(b"".join(placed(each, n) for n, each in enumerate(sets)))
+        full = sim.log.local.active
+        assert full.time_index.is_full
+        indexed = [(NOW_MS + n, n) for n in range(1, 5)]
+        assert time_entries(full) == indexed
+        sim.append(batch(1, timestamp=NOW_MS))
+        assert bases(sim.log) == [0, 8]
+        assert time_entries(full) == [*indexed, (NOW_MS + 100, largest)]
+        assert sim.disk.size(full.time_index.path) == 12 * 5
+        sim.kill_and_open()
+        rebuilt = sim.log.local.segments.lower(8)
+        assert rebuilt is not None
+        assert time_entries(rebuilt) == [*indexed, (NOW_MS + 100, largest)]
+        assert sim.log.offset_by_time(NOW_MS + 50) == FoundOffset(NOW_MS + 100, largest, 0)
 
     @pytest.mark.spec("LS-15", "LS-23")
     def test_the_old_segment_is_flushed_in_the_background(self) -> None:
