@@ -92,6 +92,46 @@ def test_it_stands_still_while_too_few_are_in_sync() -> None:
     assert led.high_watermark == 5
 
 
+@pytest.mark.spec("RP-04")
+def test_a_proposed_expansion_does_not_count_towards_the_minimum() -> None:
+    """The controller may refuse it: only the committed ISR decides whether the high watermark may move."""
+    led = Led((1, 2, 3), isr=(1,))
+    led.set_config(min_insync_replicas=2)
+    led.append(5, acks=1)
+    committed = Committed(frozenset({1}))
+    led.partition.change_isr(committed.expanded_by(2))
+    assert led.partition.is_under_min_isr
+    led.reported(2, 5)
+    led.reported(3, 5)
+    assert led.high_watermark == 0
+    led.partition.change_isr(committed)  # refused
+    led.append(1, acks=1)
+    assert led.high_watermark == 0
+    led.partition.change_isr(committed.expanded_by(2))
+    led.reported(2, 6)
+    led.reported(3, 6)
+    assert led.high_watermark == 0
+    led.partition.change_isr(Committed(frozenset({1, 2})))
+    assert led.high_watermark == 6
+
+
+@pytest.mark.spec("RP-04")
+def test_a_proposed_shrink_leaves_the_minimum_met() -> None:
+    led = Led((1, 2, 3))
+    led.set_config(min_insync_replicas=3)
+    led.append(5)
+    led.partition.change_isr(Committed(frozenset({1, 2, 3})).shrunk_by({3}))
+    assert not led.partition.is_under_min_isr
+    led.reported(2, 5)
+    led.reported(3, 5)
+    assert led.high_watermark == 5
+    led.partition.change_isr(Committed(frozenset({1, 2})))
+    led.append(1, acks=1)
+    led.reported(2, 6)
+    led.reported(3, 6)
+    assert led.high_watermark == 5
+
+
 @pytest.mark.spec("RP-09")
 def test_more_replicas_than_there_are_cannot_be_asked_for() -> None:
     assert effective_min_isr(2, 3) == 2
