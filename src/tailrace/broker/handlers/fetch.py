@@ -26,7 +26,7 @@ from tailrace.protocol.messages.fetch import (
 )
 from tailrace.replication.partition import Partition
 from tailrace.replication.read_result import ReadResult
-from tailrace.storage.fetch import Isolation
+from tailrace.storage.fetch import FetchData, Isolation
 
 if TYPE_CHECKING:
     from tailrace.broker.node import Node
@@ -151,13 +151,18 @@ class Fetch:
         return Served(parts)
 
     def read_one(self, wanted: Wanted, max_bytes: int, is_first: bool) -> Part:
-        """A batch larger than `max_bytes` is only given as the first of an answer: a consumer always gets on."""
+        """A batch larger than `max_bytes` is only returned as the first of a response, so that a consumer progresses.
+
+        A later partition whose first batch does not fit returns nothing: the Java consumer fails on a part of a batch.
+        """
         partition = None
         try:
             partition = self._partition(wanted)
             found = self._read_partition(partition, wanted, max(max_bytes, 0), is_first)
         except TailraceError as error:
             return Part(wanted, partition, None, error.with_traceback(None))  # it would hold on to all of the answer
+        if found.data.first_entry_incomplete:
+            found = found._replace(data=FetchData(found.data.start, None))
         return Part(wanted, partition, found, None)
 
     def _read_partition(self, partition: Partition, wanted: Wanted, max_bytes: int, is_first: bool) -> ReadResult:
