@@ -106,6 +106,21 @@ def test_a_delayed_fetch_keeps_the_limit_of_the_response() -> None:
     assert [len(part.records) for part in topic.partitions] == [large, 0]
 
 
+@pytest.mark.spec("RP-37")
+@pytest.mark.parametrize(("max_bytes", "broker_limit"), [(2 * SIZE, ALL), (ALL, 2 * SIZE)])
+def test_a_fetch_does_not_wait_for_more_bytes_than_it_may_return(max_bytes: int, broker_limit: int) -> None:
+    client = filled_broker(fetch_max_bytes=str(broker_limit))
+    limits = {"max_bytes": max_bytes, "min_bytes": 4 * SIZE, "max_wait_ms": 500}
+    assert returned(client, request((0, 0, ALL), (1, 0, ALL), **limits)) == [(0, 2 * SIZE), (1, 0)]
+    asked = client.post(request((0, 3, ALL), (1, 3, ALL), **limits), 12)
+    other = client._broker.client()
+    other.produce("orders", batch(1, 1000), 0)
+    assert asked not in client.read()
+    other.produce("orders", batch(1, 1000), 1)
+    (topic,) = client.read()[asked].responses
+    assert [len(part.records) for part in topic.partitions] == [SIZE, SIZE]
+
+
 def test_partitions_of_a_session_take_turns_when_the_response_has_no_room_for_all() -> None:
     client = filled_broker()
     begin = client.ask(request(*((index, 0, ALL) for index in range(3)), max_bytes=SIZE, session_epoch=0), 12)

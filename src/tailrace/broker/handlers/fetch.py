@@ -53,7 +53,7 @@ def handle(node: Node, context: RequestContext, request: FetchRequest, reply: Re
         return
     served = fetch.read()
     is_in_haste = request.max_wait_ms <= 0 or not fetch.plan.wanted
-    if is_in_haste or served.is_enough(request.min_bytes) or any(map(fetch.is_all_of_its_segment, served.parts)):
+    if is_in_haste or served.is_enough(fetch.min_bytes) or any(map(fetch.is_all_of_its_segment, served.parts)):
         fetch.answer(served)
         return
     operation = DelayedFetch(fetch, served)
@@ -125,6 +125,8 @@ class Fetch:
         self._replica_epoch = -1 if state is None else state.replica_epoch
         is_follower = self._replica_id >= 0
         self._max_bytes = request.max_bytes if is_follower else min(request.max_bytes, node.config.fetch_max_bytes)
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
+        """A response never has more than its maximum: to wait for more would be to wait for the timeout."""
         if is_follower:
             self._isolation = Isolation.LOG_END
         elif request.isolation_level == READ_COMMITTED:
@@ -333,7 +335,7 @@ class DelayedFetch(Operation):
         part = self._fetch.read_one(wanted, wanted.max_bytes, True)
         self._size += part.size - self._sizes[moved]
         self._sizes[moved] = part.size
-        is_enough = Served([part]).cannot_wait or self._size >= self._fetch.request.min_bytes
+        is_enough = Served([part]).cannot_wait or self._size >= self._fetch.min_bytes
         if is_enough or self._fetch.is_all_of_its_segment(part):
             self._answer()
             return True
