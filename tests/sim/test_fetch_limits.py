@@ -93,6 +93,17 @@ def test_the_limit_of_the_broker_counts_for_the_whole_response() -> None:
     assert found == [(0, 3 * SIZE), (1, SIZE), (2, 0)]
 
 
+def test_a_delayed_fetch_counts_each_byte_once() -> None:
+    client = filled_broker()
+    other = client._broker.client()
+    asked = client.post(request((0, 3, ALL), (1, 3, ALL), max_bytes=ALL, max_wait_ms=500, min_bytes=3 * SIZE), 12)
+    for index in (0, 0, 1):
+        assert asked not in client.read()
+        other.produce("orders", batch(1, 1000), index)
+    (topic,) = client.read()[asked].responses
+    assert [len(part.records) for part in topic.partitions] == [2 * SIZE, SIZE]
+
+
 def test_a_delayed_fetch_keeps_the_limit_of_the_response() -> None:
     client = filled_broker()
     other = client._broker.client()
