@@ -8,6 +8,9 @@ import pytest
 
 from support.brokers.simulated import SimBroker, fetch_request, produce_request
 from support.logs.builders import batch
+from tailrace.model.errors import InvalidRequestError, TailraceError
+from tailrace.protocol.frame import encode_request
+from tailrace.protocol.message import Request
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.record.reader import application_records
 from tailrace.sim.faults import Survival
@@ -15,6 +18,10 @@ from tailrace.sim.faults import Survival
 
 def offsets(payload: bytes) -> list[int]:
     return [record.offset for record in application_records(payload)]
+
+
+def frame_of(request: Request) -> bytes:
+    return b"".join(encode_request(request, 9, 1, "sim"))
 
 
 def test_a_conversation() -> None:
@@ -290,13 +297,48 @@ def test_an_error_of_one_partition_is_its_own() -> None:
     ],
 )
 def test_what_is_no_request_ends_the_connection(frame: bytes) -> None:
-    from tailrace.model.errors import TailraceError
-
     broker = SimBroker().start()
     client, other = broker.client(), broker.client()
     with pytest.raises(TailraceError):
         client.write(frame)
     assert other.create_topic("orders").error_code == 0
+
+
+@pytest.mark.spec("NW-03")
+@pytest.mark.parametrize("is_alike", [False, True])
+def test_a_request_of_the_maximum_size_is_handled_and_one_byte_more_is_refused(is_alike: bool) -> None:
+    """Requests that are like the one before them are taken from the buffer by another function."""
+    largest = frame_of(produce_request("orders", batch(1, 5000)))
+    too_large = frame_of(produce_request("orders", batch(1, 5001)))
+    assert len(too_large) == len(largest) + 1
+    broker = SimBroker(socket_request_max_bytes=str(len(largest) - 4)).start()
+    client = broker.client()
+    client.create_topic("orders")
+    client.produce("orders", batch(1, 100))
+    before = frame_of(produce_request("orders", batch(1, 100))) if is_alike else b""
+    client.write(before + largest)
+    log = broker.node.replicas.partition("orders", 0).log
+    assert log is not None
+    assert log.log_end_offset == 2 + is_alike
+    with pytest.raises(InvalidRequestError):
+        client.write(before + too_large)
+    assert log.log_end_offset == 2 + 2 * is_alike, "only what came before it was appended"
+
+
+@pytest.mark.spec("NW-03")
+@pytest.mark.parametrize("present_bytes", [4, 11, 12, 3000])
+def test_the_size_of_a_request_is_judged_before_the_request_is_there(present_bytes: int) -> None:
+    largest = frame_of(produce_request("orders", batch(1, 5000)))
+    broker = SimBroker(socket_request_max_bytes=str(len(largest) - 4)).start()
+    client, other = broker.client(), broker.client()
+    client.create_topic("orders")
+    client.write(largest[:present_bytes])
+    with pytest.raises(InvalidRequestError):
+        other.write(frame_of(produce_request("orders", batch(1, 5001)))[:present_bytes])
+    client.write(largest[present_bytes:])
+    log = broker.node.replicas.partition("orders", 0).log
+    assert log is not None
+    assert log.log_end_offset == 1
 
 
 @pytest.mark.spec("RP-08")
