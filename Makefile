@@ -60,10 +60,11 @@ budgets: setup ## the time budget of each test folder, and what the last runs to
 soak: setup ## random workloads and faults for as long as you let it
 	@$(BIN)/python tools/soak.py
 
-lint: setup ## formatting, lint, types
+lint: setup ## formatting, lint, types, subjects of commits
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/commit_subjects.py
 
 format: setup ## rewrite the sources in the project's format
 	@$(BIN)/ruff format .
