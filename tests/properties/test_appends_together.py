@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import (
     SimLog,
     bases,
@@ -161,7 +162,7 @@ def always_the_long_way(sim: SimLog) -> Any:
 
 
 @pytest.mark.spec("LS-29")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(STEPS, max_size=14), st.sampled_from([1000, 1 << 20]), st.booleans())
 def test_sets_together_are_as_sets_alone(plan: list[Any], segment_bytes: int, stamps: bool) -> None:
     config = with_config(segment_bytes=segment_bytes, segment_ms=3000, segment_jitter_ms=0)

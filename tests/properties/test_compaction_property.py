@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.compaction.harness import Operation, Rig
 from support.compaction.scenarios import POLICIES, SHAPES
 
@@ -84,8 +85,7 @@ def explore(crash_points: int, first_seed: int) -> Counter[str]:
     has_failed = False
 
     @settings(
-        deadline=None,
-        max_examples=100,
+        max_examples=examples(100),
         database=None,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,

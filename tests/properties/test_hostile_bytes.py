@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support import programs
 from support.hostile import run as hostile_run
 from support.hostile.byte_readers import (
@@ -45,7 +46,7 @@ WITH_LITTLE_MEMORY = {"batches": 6_000, "codecs": 20_000, "directories": 500}
 ADDRESS_SPACE_BYTES = 1 << 30  # the interpreter and its libraries take a third of it
 
 structured = settings(
-    max_examples=300, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=examples(300), database=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.crash_harness import CONFIGS, Operation, Rig
 from tailrace.sim.faults import SimulatedCrash
 
@@ -74,7 +75,7 @@ def test_a_crash_at_any_file_operation_leaves_a_log_that_was() -> None:
     tried = 0
     opening_ops = max(run(seed, [], None) for seed in range(len(CONFIGS)))
 
-    @settings(deadline=None, max_examples=100, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(100), database=None, suppress_health_check=list(HealthCheck))
     @given(seed=st.integers(0, 2**32), sequence=st.lists(operations, min_size=4, max_size=24))
     def explore(seed: int, sequence: list[Operation]) -> None:
         nonlocal tried

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from suite.seeds import examples
 from tailrace.env.real.files import RealFiles
 from tailrace.model.errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceError
 from tailrace.model.offsets import LogOffsetMetadata
@@ -264,4 +265,4 @@ class ProducerHistories(RuleBasedStateMachine):
 
 @pytest.mark.spec("LS-29", "LS-30", "LS-31", "LS-49")
 class TestProducerHistories(ProducerHistories.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(deadline=None, max_examples=300, stateful_step_count=50)
+    settings = settings(max_examples=examples(300), stateful_step_count=50)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from suite.seeds import examples
 from tailrace.broker.share_records import Acknowledgement, Rules, ShareRecords, Transition, Want
 from tailrace.coordinator.share_state.batches import TERMINAL, DeliveryState, StateBatch, combined
 from tailrace.model.errors import InvalidRecordStateError, RefusedRequestError
@@ -191,4 +192,4 @@ class ShareGroupAtWork(RuleBasedStateMachine):
 
 
 TestShareGroupAtWork = ShareGroupAtWork.TestCase
-TestShareGroupAtWork.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestShareGroupAtWork.settings = settings(max_examples=examples(120), stateful_step_count=40)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.broker.share_records import Acknowledgement, Acquired, Rules, ShareRecords, Transition, Want
@@ -113,7 +113,6 @@ def test_records_of_aborted_transactions_are_taken_back() -> None:
     assert records.start == 6
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=30), st.integers(1, 8), st.integers(0, 9), st.data())
 def test_exactly_the_aborted_records_are_taken_back(
     aborted: list[bool], size: int, start: int, data: st.DataObject

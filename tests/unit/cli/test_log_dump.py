@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from suite.seeds import examples
 from support.logs.sample_log import ABORTING, GOLDEN, GOLDEN_PARTITIONS, START_MS, TOPIC_ID, copy_sample
 from tailrace.cli.dump_items import log_items
 from tailrace.cli.dump_text import Tables
@@ -348,7 +349,7 @@ def test_names_with_escape_sequences_are_harmless(capsys: Captured, tmp_path: Pa
     assert "\x1b" not in err
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.binary(max_size=300), kind=st.sampled_from(["log", "index", "timeindex", "txnindex", "snapshot"]))
 def test_any_bytes_are_dumped_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
     path = tmp_path_factory.mktemp("any") / f"00000000000000000000.{kind}"

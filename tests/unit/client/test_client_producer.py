@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.brokers.scripted import HANG_UP, NO_ANSWER, Log, Pauses, ScriptedBroker
 from tailrace.client.cluster import Cluster
 from tailrace.client.deadline import Deadline
@@ -325,7 +326,7 @@ def test_after_an_exception_nothing_more_is_sent(broker: ScriptedBroker, cluster
     assert log.batches == []
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.sampled_from([0, 0, 0, 6, 19, "lost", "unheard"]), max_size=12), st.integers(1, 20))
 def test_whatever_goes_wrong_every_record_is_there_once_and_in_order(outcomes: list[object], count: int) -> None:
     with ScriptedBroker() as broker:

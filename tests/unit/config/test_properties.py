@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.config.properties import parse_properties
@@ -56,7 +56,6 @@ def test_an_escape_that_is_none_is_named_with_its_line(text: str) -> None:
         parse_properties(f"x=y\n{text}".encode())
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_settings_or_an_error(data: bytes) -> None:
     try:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.controller.partition_change import ChangeRules, Election, PartitionChange
 from tailrace.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from tailrace.protocol.records.topics import PartitionChangeRecord
@@ -186,7 +187,7 @@ def situations(draw: st.DrawFn) -> tuple[PartitionRegistration, set[int], set[in
     return before, leaving, alive, has_elr, draw(st.integers(1, 3)), draw(st.sampled_from(list(Election)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(situations())
 def test_what_always_holds(
     situation: tuple[PartitionRegistration, set[int], set[int], bool, int, Election],

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.controller.placement import UsableBroker, place
@@ -35,7 +35,6 @@ def clusters(draw: st.DrawFn) -> tuple[list[UsableBroker], int, int]:
     return found, draw(st.integers(1, 40)), draw(st.integers(1, len(found)))
 
 
-@settings(deadline=None)
 @given(clusters(), st.integers())
 def test_every_placement_is_sound(cluster: tuple[list[UsableBroker], int, int], seed: int) -> None:
     usable, partitions, factor = cluster

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.coordinators.classic import DELAY_MS
 from support.coordinators.classic_consumer import ClassicConsumer, subscription
 from support.coordinators.cleaned_groups import cleaned, loaded, records_in_log
@@ -90,7 +91,7 @@ POOL = _pool()
 RIG = ConsumerRig()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.integers(0, len(POOL) - 1), max_size=60))
 def test_any_records_in_any_order_are_a_group(places: list[int]) -> None:
     machine = loaded(RIG, [POOL[place] for place in places])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.metadata.delta import MetadataDelta
@@ -202,7 +202,6 @@ def test_a_new_leader_raises_both_epochs() -> None:
 
 
 @pytest.mark.spec("RP-02")
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

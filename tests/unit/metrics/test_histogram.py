@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.metrics.histogram import BUCKETS, Histogram, bounds, quantile
@@ -13,7 +13,6 @@ VALUES = st.one_of(st.integers(0, 5000), st.integers(0, 2**36 - 1))
 
 
 @given(VALUES)
-@settings(deadline=None)
 def test_a_value_is_in_a_bucket_that_holds_it_within_an_eighth(value: int) -> None:
     histogram = Histogram()
     histogram.record(value)
@@ -38,7 +37,6 @@ def test_what_is_too_large_is_in_the_last_bucket() -> None:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99]))
-@settings(deadline=None)
 def test_quantiles_are_right_within_an_eighth(values: list[int], share: float) -> None:
     histogram = Histogram()
     for value in values:
@@ -54,7 +52,6 @@ def test_a_quantile_of_nothing_is_zero() -> None:
 
 
 @given(VALUES, st.integers(1, 50))
-@settings(deadline=None)
 def test_many_at_once_are_as_many_one_by_one(value: int, times: int) -> None:
     at_once, one_by_one = Histogram(), Histogram()
     at_once.record_many(value, times)

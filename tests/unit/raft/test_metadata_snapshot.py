@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.metadata.quorum import names_of, topic, topics
 from tailrace.env import Mode, write_fully
 from tailrace.env.real import RealFiles
@@ -197,7 +198,7 @@ def test_a_disk_that_refuses_is_told() -> None:
 WHOLE = content(made())
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_any_bytes_are_records_or_a_typed_error(data: st.DataObject) -> None:
     damaged = bytearray(WHOLE)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.metadata.quorum import DIRECTORY, LOG_DIRECTORY, QuorumWorld
 from tailrace.raft.snapshot import SnapshotId, SnapshotReader
 
@@ -28,7 +29,7 @@ def filled() -> dict[str, bytes]:
 FILLED = filled()
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_any_damage_is_a_start_or_a_typed_error(data: st.DataObject) -> None:
     rig = QuorumWorld(standalone=True, **SMALL)

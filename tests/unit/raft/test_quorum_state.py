@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.env import Mode, write_fully
 from tailrace.env.real import RealFiles
 from tailrace.model.errors import CorruptCheckpointError
@@ -86,7 +87,7 @@ def test_damage_is_told(data: bytes) -> None:
         QuorumState.read(written(data).disk, PATH)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(at=st.integers(0, len(V1) - 1), byte=st.integers(0, 255), length=st.integers(0, len(V1)))
 @example(at=0, byte=0, length=0)
 def test_any_bytes_are_a_state_or_a_typed_error(at: int, byte: int, length: int) -> None:

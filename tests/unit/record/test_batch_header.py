@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
@@ -63,7 +63,6 @@ def foreign_batch(**fields: int) -> bytearray:
 
 
 @pytest.mark.spec("RF-01")
-@settings(deadline=None)
 @given(header=HEADERS, before=st.binary(max_size=20), after=st.binary(max_size=20))
 def test_any_header_survives_a_round_trip_at_any_position(header: BatchHeader, before: bytes, after: bytes) -> None:
     packed = header.pack()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.batch_runs import ROOM, columns_of_run, rows_of, walked_run
 from support.records.kernel_forms import both_forms, form_of
 from support.records.raw_records import INT64_MAX, INT64_MIN, batch, record
@@ -189,7 +190,7 @@ def test_where_one_index_is_full_neither_gets_more(name: str) -> None:
     damage=st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=2),
     cut=st.integers(0, 100),
 )
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @pytest.mark.spec("RF-11")
 def test_compiled_and_interpreted_agree(
     parts: list[tuple[int, int, int, int, int]], damage: list[tuple[int, int]], cut: int

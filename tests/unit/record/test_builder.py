@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from suite.seeds import examples
 from tailrace.model.errors import InvalidRecordError
 from tailrace.record.batch import LOG_APPEND_TIME, BatchHeader, check_crc
 from tailrace.record.builder import BatchBuilder, batch_of, decode_header_key, empty_batch, encode_header_key
@@ -64,7 +65,6 @@ def test_compressed_batches_differ_from_kafkas_in_the_block_only(kafka_batches: 
 
 
 @pytest.mark.spec("RF-01", "RF-05", "RF-12")
-@settings(deadline=None)
 @given(records=RECORDS)
 def test_uncompressed_batches_are_kafka_pythons(records: list) -> None:
     judge = DefaultRecordBatchBuilder(2, 0, False, 5, 6, 7, batch_size=1 << 20)
@@ -75,7 +75,7 @@ def test_uncompressed_batches_are_kafka_pythons(records: list) -> None:
 
 
 @pytest.mark.spec("RF-05", "RF-12")
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(records=RECORDS, base_offset=st.integers(0, 2**62), codec=st.sampled_from([0, 1, 3, 4]))
 def test_kafka_python_reads_what_we_build(records: list, base_offset: int, codec: int) -> None:
     judge = DefaultRecordBatch(batch_of(records, base_offset=base_offset, codec=codec))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.raw_records import INT64_MAX, INT64_MIN, batch, cuts, damaged, payloads, record, rules_for
 from tailrace.model.errors import (
     CorruptMessageError,
@@ -158,7 +159,7 @@ def test_what_a_batch_holds_has_a_limit(codec: int, monkeypatch: pytest.MonkeyPa
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=examples(500))
 def test_pieces_and_whole_batches_have_one_verdict(data: st.DataObject) -> None:
     payload, count = data.draw(st.one_of(payloads(), damaged()))
     rules = data.draw(rules_for(min(max(count, -(1 << 31)), (1 << 31) - 1)))

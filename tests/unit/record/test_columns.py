@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.column_runs import FAR, INT64_MAX, INT64_MIN, Bench, batch, resealed, rows_of
 from support.records.kernel_forms import FORMS, both_forms, form_of
 from support.records.raw_records import batch as raw_batch
@@ -281,7 +282,7 @@ def written(drawn: list[tuple[Any, ...]]) -> bytearray:
     return data
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(pieces, max_size=6),
     st.sampled_from(sorted(FORMS)),
@@ -329,7 +330,7 @@ def test_rows_are_those_of_the_reader(
     assert missing == set(range(start, min(end, bench.run.next_offset))) - covered
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(pieces, max_size=4),
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=3),

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from suite.seeds import examples
 from support.records.raw_records import batch, record
 from tailrace.model.errors import CorruptMessageError, MessageTooLargeError, UnsupportedCompressionError
 from tailrace.record.batch import BatchHeader
@@ -153,7 +154,7 @@ def test_cut_off_snappy_is_corrupt_or_ends_at_a_block() -> None:
 
 @pytest.mark.parametrize("codec", PACKING)
 @given(data=st.data())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @pytest.mark.spec("RF-11")
 def test_damaged_data_raises_typed_errors_only(codec: int, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, TEXT[: data.draw(st.sampled_from([0, 5, 300, 40000]))]))
@@ -167,7 +168,7 @@ def test_damaged_data_raises_typed_errors_only(codec: int, data: st.DataObject) 
 
 @pytest.mark.parametrize("codec", PACKING)
 @given(garbage=st.binary(max_size=60))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 def test_garbage_raises_typed_errors_only(codec: int, garbage: bytes) -> None:
     for data in (garbage, compress(codec, b"")[:7] + garbage):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.errors import InvalidRecordError, UnsupportedForMessageFormatError
@@ -84,7 +84,6 @@ def test_unused_attribute_bits_stay() -> None:
 
 
 @pytest.mark.spec("RF-08", "RF-12")
-@settings(deadline=None)
 @given(
     records=st.lists(
         st.tuples(

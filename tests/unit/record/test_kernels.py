@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from suite.seeds import examples
 from support.records.kernel_forms import both_forms, form_of
 from support.records.raw_records import (
     INT64_MAX,
@@ -229,7 +230,7 @@ def test_ranges_outside_the_buffer_are_refused(name: str) -> None:
 
 @both_forms
 @given(data=st.data())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @pytest.mark.spec("RF-11")
 def test_where_the_pieces_are_cut_makes_no_difference(name: str, data: st.DataObject) -> None:
     form = form_of(name)
@@ -244,7 +245,7 @@ def test_where_the_pieces_are_cut_makes_no_difference(name: str, data: st.DataOb
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @pytest.mark.spec("RF-11")
 def test_compiled_and_interpreted_agree(data: st.DataObject) -> None:
     compiled, interpreted = form_of("compiled"), form_of("interpreted")

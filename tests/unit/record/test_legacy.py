@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
+from suite.seeds import examples
 from tailrace.model.errors import (
     CorruptMessageError,
     InvalidDataError,
@@ -93,7 +94,6 @@ def test_wrappers_of_every_codec(kafka_batches: dict[str, bytes], magic: int, co
 
 
 @pytest.mark.spec("RF-07", "RF-12", "RF-18")
-@settings(deadline=None)
 @given(messages=MESSAGES, magic=st.sampled_from([0, 1]))
 def test_plain_messages_are_kafka_pythons(messages: list, magic: int) -> None:
     judge = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
@@ -106,7 +106,7 @@ def test_plain_messages_are_kafka_pythons(messages: list, magic: int) -> None:
 
 
 @pytest.mark.spec("RF-07", "RF-12", "RF-18")
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(messages=MESSAGES, magic_and_codec=st.sampled_from([(0, 0), (0, 1), (1, 0), (1, 1), (1, 3)]))
 def test_kafka_python_reads_ours_and_we_read_its(messages: list, magic_and_codec: tuple[int, int]) -> None:
     magic, codec = magic_and_codec
@@ -243,7 +243,6 @@ def test_every_negative_length_is_null_and_bytes_behind_the_value_are_nothing() 
     ]
 
 
-@settings(deadline=None)
 @given(
     magic=st.sampled_from([0, 1]),
     codec=st.integers(0, 7),

@@ -14,6 +14,7 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.kernel_forms import FORMS, both_forms, form_of
 from tailrace.record import kernels
 from tailrace.record.batch import CRC_AT, BatchHeader, crc_of
@@ -287,7 +288,7 @@ def written(drawn: list[tuple[Any, ...]]) -> bytearray:
     return data
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(pieces, max_size=5),
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=3),

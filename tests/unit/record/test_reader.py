@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from suite.seeds import examples
 from tailrace.model.errors import (
     CorruptMessageError,
     InvalidDataError,
@@ -86,7 +87,7 @@ def test_an_empty_batch_has_no_records(kafka_batches: dict[str, bytes]) -> None:
 
 
 @pytest.mark.spec("RF-05", "RF-12")
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     records=st.lists(
         st.tuples(
@@ -241,14 +242,12 @@ def test_blocks_that_are_not_compressed_as_stated_are_refused() -> None:
             read(raw_batch(b"whatever", codec=codec))
 
 
-@settings(deadline=None)
 @given(payload=st.binary(max_size=100), count=st.integers(-1, 20), codec=st.integers(0, 7))
 def test_no_payload_does_worse_than_a_typed_error(payload: bytes, count: int, codec: int) -> None:
     with contextlib.suppress(InvalidDataError, MessageTooLargeError):
         read(raw_batch(payload, count, codec))
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_no_damaged_record_does_worse_than_a_typed_error(kafka_batches: dict[str, bytes], data: st.DataObject) -> None:
     names = [name for name in kafka_batches if name.startswith("v")]

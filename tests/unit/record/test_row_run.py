@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records.kernel_forms import both_forms, form_of
@@ -124,7 +124,6 @@ many_rows = st.lists(
 
 
 @both_forms
-@settings(deadline=None)
 @given(rows=many_rows, slot_bytes=st.integers(1200, 9000), first_bit=st.integers(0, 17))
 def test_batches_are_those_of_the_builder(name: str, rows: list[Row], slot_bytes: int, first_bit: int) -> None:
     slots = Slots(form_of(name).rows, [3, 5], slot_bytes, sticky=2)
@@ -149,7 +148,6 @@ def test_batches_are_those_of_the_builder(name: str, rows: list[Row], slot_bytes
 
 @both_forms
 @given(key=st.binary(max_size=70))
-@settings(deadline=None)
 def test_keys_hash_as_in_the_client(name: str, key: bytes) -> None:
     assert form_of(name).rows.murmur2(key) == murmur2(key)
 

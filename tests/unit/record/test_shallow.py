@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
@@ -186,7 +186,6 @@ def test_old_magics_use_crc_32_and_not_crc_32c() -> None:
     assert batch.crc == zlib.crc32(data[16 : batch.size])
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=300), start=st.integers(0, 50))
 def test_no_bytes_do_worse_than_corrupt(data: bytes, start: int) -> None:
     try:
@@ -196,7 +195,6 @@ def test_no_bytes_do_worse_than_corrupt(data: bytes, start: int) -> None:
     _assert_in_order(found, start, len(data))
 
 
-@settings(deadline=None)
 @given(
     magic=st.integers(-1, 3),
     length=st.one_of(st.integers(-1, 80), st.integers(-(2**31), 2**31 - 1)),

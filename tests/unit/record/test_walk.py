@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records.raw_records import batch, damaged, record
@@ -65,7 +65,6 @@ def test_ranges_and_lengths_are_checked() -> None:
 
 
 @given(damaged(), st.integers(0, 3))
-@settings(deadline=None)
 @pytest.mark.spec("RF-11")
 def test_damage_raises_typed_errors_only(case: tuple[bytes, int], flipped: int) -> None:
     payload, count = case

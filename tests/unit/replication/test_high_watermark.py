@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replicas import MAX_LAG_MS, Led, broker
 
+from suite.seeds import examples
 from tailrace.model.errors import OffsetOutOfRangeError
 from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.replication.high_watermark import committed_end, effective_min_isr
@@ -174,7 +175,7 @@ moves = st.lists(
 
 @pytest.mark.spec("RP-04", "RP-09")
 @given(moves, st.integers(1, 6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_member_of_the_isr_has_what_was_committed_under_it(
     steps: list[tuple[str, int, int]], min_insync_replicas: int
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.offsets import LogOffsetMetadata
@@ -100,7 +100,6 @@ fetches = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(1
 
 @pytest.mark.spec("RP-03")
 @given(fetches)
-@settings(deadline=None)
 def test_the_caught_up_time_is_the_latest_at_which_the_fetch_offset_reached_the_leaders_end(
     steps: list[tuple[int, int, int]],
 ) -> None:

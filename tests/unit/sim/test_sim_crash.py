@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.env import Mode
 from tailrace.sim import Faults, SimClock, SimDisk, Survival
 
@@ -424,7 +425,7 @@ def test_a_test_can_ask_for_the_outcome(survival: Survival, expected: bytes | No
 names = st.sampled_from(["a", "b", "c", "d/a", "d/b", "e/a", "e/b"])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.tuples(names, names, st.booleans()), max_size=12), st.integers(0, 1000))
 def test_a_file_nobody_unlinked_is_there_exactly_once(moves: list[tuple[str, str, bool]], seed: int) -> None:
     """Whatever is renamed where, in directories old and new, synced or not."""
@@ -456,7 +457,7 @@ actions = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(actions, max_size=20), st.integers(0, 1000))
 def test_what_was_synced_and_not_touched_since_is_there(steps: list[tuple[str, int, int]], seed: int) -> None:
     disk = SimDisk(seed)

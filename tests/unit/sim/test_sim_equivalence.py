@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.env import File, Files, Mapping, Mode
 from tailrace.env.real import RealFiles
 from tailrace.sim import SimDisk
@@ -121,7 +122,7 @@ class Program:
         }
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(calls, max_size=40), st.integers(0, 99))
 def test_the_live_view_is_that_of_a_real_disk(program: list[tuple[Any, ...]], seed: int) -> None:
     disk = SimDisk(seed)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.data_dirs import DataDirectory
 from support.spark.local_rdds import LocalSpark
 from tailrace.spark.auditing.audit import AuditRun
@@ -66,7 +67,7 @@ def test_two_entries_with_one_time_are_one_finding(data: DataDirectory) -> None:
 
 
 @given(draw=st.data(), piece_bytes=st.sampled_from([400, 700, 1200]))
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=examples(80))
 def test_any_bit(data: DataDirectory, draw: st.DataObject, piece_bytes: int) -> None:
     path = draw.draw(st.sampled_from(files_of(data)))
     good = path.read_bytes()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.blocks import block_of, rows_at, segments_of, walk
 from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample
 from support.logs.verification import edit, errors, logs, positions
@@ -174,7 +175,7 @@ def test_what_kafka_wrote_has_no_findings(directory: Path) -> None:
     assert audited(directory) == []
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 2**32))
 def test_random_epochs_are_seen_as_a_verification_sees_them(
     tmp_path_factory: pytest.TempPathFactory, seed: int

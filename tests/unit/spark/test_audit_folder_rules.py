@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample
 from support.logs.verification import FILES, edit, errors
 from tailrace.env import File, Mode
@@ -300,7 +301,7 @@ entries = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(states=st.lists(entries, max_size=5), seed=st.integers(0, 2**32), is_damaged=st.booleans())
 def test_snapshots_are_read_as_the_log_reads_them(
     tmp_path_factory: pytest.TempPathFactory, states: list[ProducerStateEntry], seed: int, is_damaged: bool

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.blocks import audited_indexes, block_of, rows_at, segments_of, walk
 from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample, write_sample
 from support.logs.verification import FILES, edit, errors, logs, positions
@@ -378,7 +379,7 @@ def test_entries_for_batches_appended_together(tmp_path: Path) -> None:
 ONLY_AN_AUDIT_SAYS = ("no transaction begins at that last stable offset", "but the transaction there has ended at")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 3), batches_per_block=st.integers(1, 6))
 def test_random_damage_of_indexes_is_seen_as_a_verification_sees_it(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, batches_per_block: int

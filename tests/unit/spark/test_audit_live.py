@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.scripted_audit import Script, damage, scripted
 from support.logs.data_dirs import DataDirectory
 from support.spark.local_rdds import LocalSpark
@@ -130,7 +131,7 @@ def test_nothing_that_a_broker_does_is_a_fault(data: DataDirectory, script: Scri
 @given(
     steps=st.lists(st.tuples(st.integers(0, 25), st.sampled_from(HAPPENINGS[:4])), max_size=4, unique_by=lambda s: s[0])
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_nothing_that_a_broker_does_in_any_order(
     steps: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.data_dirs import DataDirectory
 from tailrace.spark.auditing.figures import CodecFigures, TopicFigures
 from tailrace.spark.auditing.finding import Finding
@@ -152,7 +153,7 @@ class TestDamage:
         third.close()
 
     @given(data=st.data())
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=examples(60))
     def test_any_damage_gives_what_was_kept_or_nothing(
         self, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
     ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.pieces import START_MS, audited, batch, batches, faults, told
 from tailrace.model.ids import TopicPartition
 from tailrace.record.batch import set_crc
@@ -132,7 +133,7 @@ def test_a_piece_that_begins_within_a_segment_does_not_judge_what_is_before(fold
     assert not faults(audited(folder, data, start=len(parts[0])))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     counts=st.lists(st.integers(1, 4), min_size=3, max_size=12),
     dropped=st.sets(st.integers(0, 11)),

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.pieces import START_MS, audited, batch, batches, faults, patched, told
 from tailrace.model.ids import TopicPartition
 from tailrace.record.builder import BatchBuilder
@@ -384,7 +385,7 @@ def test_a_control_batch_that_cannot_be_read(folder: Path) -> None:
 # Whatever the bytes are
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.data())
 def test_whatever_the_bytes_are_there_are_findings_and_no_error(tmp_path_factory: Any, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("hostile")
@@ -404,7 +405,7 @@ def test_whatever_the_bytes_are_there_are_findings_and_no_error(tmp_path_factory
     assert 0 <= result.seam.end_position <= len(log)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.binary(max_size=400))
 def test_bytes_of_nobody(tmp_path_factory: Any, data: bytes) -> None:
     result = audited(tmp_path_factory.mktemp("hostile"), data)

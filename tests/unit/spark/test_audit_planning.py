@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.data_dirs import DataDirectory
 from tailrace.config.log import LogConfig
 from tailrace.record.shallow import batches
@@ -75,7 +76,7 @@ class TestCutting:
         assert split_positions(FILES, folder_of(data).segments[0], 10_000) == []
 
     @given(content=st.binary(max_size=400))
-    @settings(deadline=None, max_examples=40)
+    @settings(max_examples=examples(40))
     def test_whatever_an_index_says_pieces_begin_at_batches(
         self, content: bytes, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
@@ -106,7 +107,6 @@ class TestCutting:
 
 class TestPacking:
     @given(sizes=jobs_of, cores=st.integers(1, 8))
-    @settings(deadline=None)
     def test_every_job_is_in_one_task(self, sizes: list[int], cores: int) -> None:
         tasks = packed([(number, size) for number, size in enumerate(sizes)], cores)
         assert sorted(number for task in tasks for number in task) == list(range(len(sizes)))
@@ -114,7 +114,6 @@ class TestPacking:
         assert len(tasks) <= cores * TASKS_PER_CORE
 
     @given(sizes=st.lists(st.integers(0, PIECE_BYTES), min_size=1, max_size=200), cores=st.integers(1, 8))
-    @settings(deadline=None)
     def test_tasks_are_balanced(self, sizes: list[int], cores: int) -> None:
         tasks = packed([(size, size) for size in sizes], cores)
         loads = [sum(size + PIECE_COST_BYTES for size in task) for task in tasks]
@@ -132,7 +131,6 @@ class TestPacking:
 
 class TestWaves:
     @given(sizes=jobs_of, cores=st.integers(1, 3))
-    @settings(deadline=None)
     def test_all_jobs_in_their_order(self, sizes: list[int], cores: int) -> None:
         jobs = list(enumerate(sizes))
         found = list(waves(jobs, cores))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.blocks import block_of
 from support.audit.producers import DAY_MS, START_MS, Cuts, Leader, audit, everywhere, told
 from tailrace.model.errors import (
@@ -97,7 +98,7 @@ NUMBERS = st.sets(st.integers(1, 60), max_size=12)
 CUTS = st.builds(Cuts, blocks=NUMBERS, pieces=NUMBERS, segments=st.sets(st.integers(1, 60), max_size=4))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(ACTS, CUTS)
 def test_what_a_leader_takes_is_silent_however_it_is_cut(acts: list[tuple[int, int, int, bool]], cuts: Cuts) -> None:
     play = Play()
@@ -106,7 +107,7 @@ def test_what_a_leader_takes_is_silent_however_it_is_cut(acts: list[tuple[int, i
     assert audit(play.leader.batches, cuts).told == []
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(ACTS, CUTS, st.data())
 def test_the_log_witnesses_the_state_that_a_leader_has(
     acts: list[tuple[int, int, int, bool]], cuts: Cuts, data: st.DataObject
@@ -166,7 +167,7 @@ def written(steps: list[tuple[int, str, int, int | None, int]]) -> Leader:
     return leader
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(ANYTHING, min_size=1, max_size=30),
     CUTS,
@@ -204,7 +205,7 @@ RULES_OF = {
 }
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(ACTS.filter(bool), ANYTHING, CUTS)
 def test_what_a_leader_refuses_is_told_with_its_offset(
     acts: list[tuple[int, int, int, bool]],

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.logs import Partition, busy
 from support.logs.sample_log import GOLDEN_PARTITIONS
 from tailrace.record.batch import set_crc, set_leader_epoch
@@ -154,7 +155,7 @@ def model(one: dict[int, bytes], two: dict[int, bytes]) -> set[int]:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_differences_are_those_of_a_model(data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=30))
     log: dict[int, bytes] = {}
@@ -183,7 +184,7 @@ def test_differences_are_those_of_a_model(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=examples(80))
 def test_whatever_the_bytes_are_a_comparison_ends(data: st.DataObject) -> None:
     with TemporaryDirectory() as root:
         sides = [folder(Path(root), name) for name in ("one", "two")]

@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import NOW_MS, TOPIC_ID, marker, real_log
 from support.spark.directory_source import SMALL
 from support.spark.local_rdds import LocalSpark
@@ -215,7 +216,7 @@ def test_markers_have_the_clock_of_a_broker_and_end_no_search(tmp_path: Path) ->
 # Against plain Python
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_the_same_as_plain_python(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("random")

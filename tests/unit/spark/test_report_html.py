@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.report.html import ReportError, policy, render, write
 from tailrace.spark.report.markup import Markup, tag, text
 from tailrace.spark.report.page import (
@@ -90,7 +91,7 @@ def test_everything_is_escaped() -> None:
 
 
 @given(st.text(st.characters(), max_size=40))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_text_makes_a_page_that_is_well_formed(words: str) -> None:
     html = render(page_of(*parts_with(words), words=words))
     body_of(html)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.audit.sample_reports import audit_report, findings, topic_figures, topic_stats
 from tailrace.spark.auditing import rules
 from tailrace.spark.auditing.audit_report import AuditReport, ordered
@@ -160,7 +161,7 @@ COUNTS = st.integers(0, 2**63)
     st.tuples(COUNTS, COUNTS, COUNTS, COUNTS),
     st.lists(st.tuples(st.text(max_size=9), st.none() | NUMBERS, st.sampled_from(sorted(rules.RULES))), max_size=9),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_was_counted_becomes_a_page(
     minutes: dict[int, tuple[int, int]],
     bins: list[int],

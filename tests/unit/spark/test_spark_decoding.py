@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.column_runs import batch, resealed
 from tailrace.client.fetcher import AbortedTransaction
 from tailrace.model.errors import CorruptMessageError
@@ -399,7 +400,7 @@ def log_of(drawn: list[tuple[Any, ...]]) -> bytearray:
     return data
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(pieces, max_size=7),
     st.integers(1, 9),
@@ -427,7 +428,7 @@ def test_rows_are_those_of_the_reader(
     assert not missing & seen or any(one.base_offset < 0 for one in batches(data))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(pieces, max_size=4),
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=4),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import in_transaction, marker, real_log
 from support.spark.directory_source import (
     PARTITION,
@@ -116,7 +117,7 @@ def test_rows_are_those_that_were_written(large: Path) -> None:
 # Times in any order
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data(), seed=st.integers(0, 1 << 32))
 def test_times_in_any_order_prune_nothing_that_is_wanted(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, seed: int
@@ -360,7 +361,7 @@ def test_a_file_that_was_made_longer_ends_where_its_batches_do(tmp_path: Path) -
     assert _read_with_loss(tmp_path, 290, 310) == (list(range(290, 300)), 10)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 1 << 32))
 def test_whatever_the_bytes_are_reading_ends(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     path = tmp_path_factory.mktemp("noise")
@@ -472,7 +473,7 @@ def test_a_folder_that_goes_while_it_is_read_is_lost_behind_the_open_segment(wid
 # Transactions
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=examples(20))
 @given(seed=st.integers(0, 1 << 32))
 @example(seed=531)  # an entry whose last byte is wrong, and nonsense behind it
 def test_committed_pieces_have_no_row_of_an_aborted_transaction(

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from suite.seeds import examples
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.source.filters import EVERYTHING, Pushed, push
 from tailrace.spark.source.ranges import TimeRange
@@ -166,7 +167,7 @@ RULES = st.lists(
 
 
 @given(RULES)
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_row_is_lost_and_what_is_met_needs_no_check(rules: list[tuple[type, str, int, int]]) -> None:
     filters = [
         kind((column,), us(value * 1_000 + extra) if column == "timestamp" else value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.ids import TopicPartition
@@ -66,7 +66,6 @@ PARTITIONS = st.dictionaries(
 
 
 @given(PARTITIONS, st.integers(1, 1 << 21))
-@settings(deadline=None)
 def test_shares_keep_to_the_limit_and_starve_nobody(
     partitions: dict[TopicPartition, tuple[int, int]], most: int
 ) -> None:
@@ -84,7 +83,6 @@ def test_shares_keep_to_the_limit_and_starve_nobody(
 
 
 @given(PARTITIONS, st.integers(1, 1 << 21))
-@settings(deadline=None)
 def test_repeated_batches_come_to_the_end(partitions: dict[TopicPartition, tuple[int, int]], most: int) -> None:
     at = {each: begin for each, (begin, _) in partitions.items()}
     latest = {each: begin + min(size, 200) for each, (begin, size) in partitions.items()}
@@ -99,7 +97,6 @@ def test_repeated_batches_come_to_the_end(partitions: dict[TopicPartition, tuple
 
 
 @given(PARTITIONS, st.integers(1, 1 << 21), st.integers(0, 2_000))
-@settings(deadline=None)
 def test_waiting_depends_on_the_least_and_on_time_only(
     partitions: dict[TopicPartition, tuple[int, int]], least: int, delayed_ms: int
 ) -> None:

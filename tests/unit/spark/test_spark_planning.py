@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.ids import TopicPartition
@@ -85,7 +85,6 @@ SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 200)), max_size=6)
 
 
 @given(SPANS, st.none() | st.integers(1, 60), st.none() | st.integers(1, 60))
-@settings(deadline=None)
 def test_pieces_are_the_ranges_again_without_gaps_or_overlaps(
     spans: Spans, wanted: int | None, most: int | None
 ) -> None:
@@ -97,6 +96,5 @@ def test_pieces_are_the_ranges_again_without_gaps_or_overlaps(
 
 
 @given(st.integers(1, 40), st.integers(1, 10_000))
-@settings(deadline=None)
 def test_one_range_gives_as_many_pieces_as_wanted_while_it_has_offsets(wanted: int, size: int) -> None:
     assert len(made([(0, size)], min_partitions=wanted)) == min(wanted, size)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
@@ -125,7 +125,6 @@ some_rows = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(batches=st.lists(some_rows, max_size=4), cut=st.integers(0, 9), codec=st.sampled_from(CODEC_NAMES))
 def test_all_rows_arrive_in_order(batches: list[list[dict[str, Any]]], cut: int, codec: str) -> None:
     """Also from slices of batches, whose columns begin in the middle of their memory."""
@@ -134,7 +133,6 @@ def test_all_rows_arrive_in_order(batches: list[list[dict[str, Any]]], cut: int,
     assert found_in(encoded(encoder(codec=codec), slices)) == expected_of(rows)
 
 
-@settings(deadline=None)
 @given(rows=some_rows, batch_bytes=st.sampled_from([0, 100, 250, 400]))
 def test_rows_larger_than_a_batch_get_one_of_their_own(rows: list[dict[str, Any]], batch_bytes: int) -> None:
     rows = [row | {"key": row["key"] or b"key"} for row in rows]  # they would move on

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.ids import TopicPartition
@@ -132,7 +132,6 @@ NUMBERS = st.dictionaries(
 
 
 @given(NUMBERS)
-@settings(deadline=None)
 def test_the_json_of_offsets_is_read_as_it_is_written(numbers: dict[TopicPartition, int]) -> None:
     legal = {each: number for each, number in numbers.items() if each.topic.strip(".")}
     if legal:
@@ -140,7 +139,6 @@ def test_the_json_of_offsets_is_read_as_it_is_written(numbers: dict[TopicPartiti
 
 
 @given(st.text(max_size=40) | st.recursive(st.integers() | st.text(max_size=3), lambda of: st.lists(of)).map(repr))
-@settings(deadline=None)
 def test_any_other_text_is_told_to_be_wrong(text: str) -> None:
     with pytest.raises(ValueError, match=r"it|topic|partition|twice"):
         parse_numbers(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.ids import TopicPartition
@@ -42,7 +42,6 @@ PARTITIONS = st.builds(TopicPartition, st.text("abcxyz._-", min_size=1, max_size
 
 
 @given(st.dictionaries(PARTITIONS, st.integers(0, (1 << 63) - 1)), st.none() | st.text(min_size=1))
-@settings(deadline=None)
 def test_it_comes_back_from_json_as_it_was(offsets: dict[TopicPartition, int], topic_id: str | None) -> None:
     offset = StreamOffset.of(offsets, dict.fromkeys(offsets, topic_id))
     assert StreamOffset.from_dict(json.loads(json.dumps(offset.to_dict()))) == offset

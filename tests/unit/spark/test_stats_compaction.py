@@ -14,6 +14,7 @@ pytest.importorskip("pyspark")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.stats.topics import SEGMENTED, Put, Row, clean, counted, log_bytes, write_topic
 from tailrace.spark.statistics import plan
 from tailrace.spark.statistics.sample import BATCH_COST_BYTES, RECORD_COST_BYTES
@@ -134,7 +135,7 @@ PUTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=PUTS)
 def test_random_topics_are_cleaned_as_told(tmp_path_factory: pytest.TempPathFactory, written: list[Put]) -> None:
     path = tmp_path_factory.mktemp("random")

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.stats.model import check_sizes
@@ -37,7 +37,6 @@ from tailrace.spark.statistics.topic_stats import HotKey, PartitionStats
 # Sizes
 
 
-@settings(deadline=None)
 @given(parts=st.lists(st.lists(st.one_of(st.integers(0, 40), st.integers(0, 1 << 40)), max_size=30), max_size=4))
 def test_histograms_add_up(parts: list[list[int]]) -> None:
     whole = Sizes()
@@ -63,7 +62,6 @@ def test_each_width_divides_the_next() -> None:
     assert END_MS // WIDTHS_MS[-1] < 240, "so few buckets are enough for all times there are"
 
 
-@settings(deadline=None)
 @given(
     parts=st.lists(
         st.lists(st.one_of(st.integers(T0, T0 + 5000), st.integers(-(1 << 63), (1 << 63) - 1)), max_size=50), max_size=4

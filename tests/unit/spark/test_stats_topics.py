@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golden.corpus import Golden, cases
+from suite.seeds import examples
 from support.brokers.scripted import ScriptedBroker
 from support.spark.directory_source import expected_rows, log_dir_of
 from support.spark.local_rdds import LocalSpark
@@ -55,7 +56,7 @@ def puts(draw: st.DrawFn) -> list[Put]:
     return [replace(put, ends=True) if put.producer_id in ended and put.ends is None else put for put in made]
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written=puts(), piece=st.one_of(st.none(), st.integers(1, 20)), top=st.integers(0, 6))
 def test_random_topics(tmp_path: Path, written: list[Put], piece: int | None, top: int) -> None:
     path = tmp_path / "log"

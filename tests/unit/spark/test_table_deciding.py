@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.tables import columns
 from tailrace.spark.tables.tasks.deciding import decide, newest_of_piece
 
@@ -78,7 +79,7 @@ def histories(draw: st.DrawFn) -> list[list[Record]]:
     return found
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(histories(), st.lists(st.booleans(), min_size=5, max_size=5), st.randoms(use_true_random=False))
 def test_rows_are_those_of_the_model_whatever_dies(batches: list[list[Record]], dies: list[bool], order: Any) -> None:
     main: list[dict[str, Any]] = []

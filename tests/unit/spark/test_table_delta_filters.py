@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.tables.delta.store import DeltaStore
 from tailrace.spark.tables.store import About, Change, FileTarget
 from tailrace.spark.tables.tasks.output_file import OutputFile, encodings_of
@@ -130,7 +131,7 @@ def _single_paths(fields: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tu
             yield from _single_paths(each.type, (*above, each.name))
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(kinds=st.lists(KIND, min_size=1, max_size=45), seed=st.integers(0, 2**32))
 def test_filters_of_any_columns(tmp_path_factory: pytest.TempPathFactory, kinds: list[pa.DataType], seed: int) -> None:
     """However lists and structs stand before a column, and whether all of a struct is null in a file or not."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.tables.delta.statistics import (
     MOST_CHARACTERS,
     MOST_COLUMNS,
@@ -182,7 +183,7 @@ def test_a_file_with_nan_has_no_bounds() -> None:
     assert told(rows, schema, has_nan=True) == {"numRecords": 2}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.tables.delta import ABOUT, DAY, SCHEMA, append, day, loaded, offsets_in, row, write_file
 from tailrace.spark.errors import ChangedMeanwhileError, TableError
 from tailrace.spark.tables.delta import lake
@@ -146,7 +147,7 @@ def test_what_a_restored_table_needs_stays(store: DeltaStore) -> None:
     assert offsets_in(store) == [0, 1, 2, 3]
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["append", "compact", "abandon", "retain", "theirs"]), max_size=14), st.data())
 def test_any_turn_of_events_leaves_what_is_retained(
     tmp_path_factory: pytest.TempPathFactory, events: list[str], data: st.DataObject

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.tables.columns import append_schema
 from tailrace.spark.tables.iceberg.store import IcebergStore
 from tailrace.spark.tables.store import About, Change
@@ -27,7 +28,7 @@ VALUES = st.recursive(
 RECORDS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(first=RECORDS, later=st.lists(RECORDS, min_size=1, max_size=4))
 def test_what_is_discovered_can_be_added(
     tmp_path_factory: pytest.TempPathFactory, first: dict[str, Any], later: list[dict[str, Any]]

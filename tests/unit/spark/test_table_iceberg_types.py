@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.tables.iceberg import loaded, write_file
@@ -66,7 +66,6 @@ def _ids(field: pa.Field) -> list[int]:
     return [int(field.metadata[FIELD_ID]), *(number for each in inner for number in _ids(each))]
 
 
-@settings(deadline=None)
 @given(st.lists(TYPES, min_size=1, max_size=4))
 def test_columns_come_back_as_they_were(kinds: list[pa.DataType]) -> None:
     schema = pa.schema([(f"c{number}", kind) for number, kind in enumerate(kinds)])

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.errors import (
     ChangedMeanwhileError,
     ForeignTableError,
@@ -458,7 +459,7 @@ _files = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     offsets=st.dictionaries(st.integers(0, 1 << 31), st.integers(0, 1 << 62)),
     facts=st.dictionaries(_names, st.integers() | st.text()),
@@ -476,7 +477,7 @@ def test_a_manifest_is_read_as_it_was_written(
     assert json.loads(content)["version"] == 3
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_a_damaged_manifest_ends_in_a_typed_error(data: st.DataObject) -> None:
     file = DataFile("a.parquet", {"b": "c"}, 1, 2)

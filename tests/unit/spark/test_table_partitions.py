@@ -12,7 +12,7 @@ from datetime import date
 from decimal import Decimal
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.spark.errors import TableError
@@ -54,7 +54,6 @@ def test_other_types_are_refused() -> None:
 VALUES = st.lists(st.tuples(st.sampled_from(["a", "b", "", None]), st.sampled_from([1, 2, None])), max_size=30)
 
 
-@settings(deadline=None)
 @given(VALUES)
 def test_every_row_is_with_its_values_in_order(values: list[tuple[str | None, int | None]]) -> None:
     rows = pa.RecordBatch.from_arrays(

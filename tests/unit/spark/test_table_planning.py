@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.ids import TopicPartition
@@ -141,7 +141,6 @@ def test_a_batch_waits_for_enough_but_not_for_ever() -> None:
 
 
 @given(OFFSETS, OFFSETS, OFFSETS, OFFSETS, st.integers(1, 60))
-@settings(deadline=None)
 def test_batches_get_to_the_end(main: Any, dead: Any, hidden: Any, ends: Any, most: int) -> None:
     """In steps that go forward, each record in one of them, and then there is nothing more to do."""
     there = Sight("id", {each: Bounds(0, end) for each, end in ends.items()})

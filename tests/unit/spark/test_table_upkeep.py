@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.stress.simulated.table_fakes import FakeStore, FakeTopic, FakeValues, FakeWork, Record, World
@@ -42,7 +42,6 @@ def test_each_partition_value_by_itself() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from([None, "a", "b"])), max_size=60))
-@settings(deadline=None)
 def test_groups_are_about_as_large_as_a_file(sizes: list[tuple[int, str | None]]) -> None:
     files = [file(number, size, day) for number, (size, day) in enumerate(sizes)]
     groups = groups_to_compact(files, TARGET)

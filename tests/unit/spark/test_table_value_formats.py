@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.tables import plain_avro, plain_protobuf
 from support.tables.plain_protobuf import PlainField
 from support.tables.tasks import reading_of
@@ -112,7 +113,7 @@ def _damaged(draw: Any, value: bytes) -> bytes | None:
 # ---------------------------------------------------------------------------------------------- bytes, string, JSON
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=4).map(str.encode)), max_size=8))
 def test_bytes_and_strings(values: list[bytes | None]) -> None:
     def plain_text(value: bytes) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _json_topics(draw: Any) -> list[tuple[int, bytes] | None]:
     return topic
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=examples(80))
 @given(_json_topics())
 def test_json_of_a_schema_and_of_a_registry(topic: list[tuple[int, bytes] | None]) -> None:
     bare = [None if one is None else one[1] for one in topic]
@@ -228,7 +229,7 @@ def _avro_topics(draw: Any) -> tuple[Any, list[bytes | None]]:
     return schema, [_damaged(draw, plain_avro.encoded(draw, schema)) for _ in range(draw(st.integers(0, 6)))]
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=examples(250))
 @given(_avro_topics())
 def test_avro_of_a_schema(topic: tuple[Any, list[bytes | None]]) -> None:
     schema, values = topic
@@ -263,7 +264,7 @@ def _evolved_avro_topics(draw: Any) -> tuple[dict[int, Any], list[tuple[int, byt
     return schemas, topic
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=examples(120))
 @given(_evolved_avro_topics())
 def test_avro_of_a_registry(topic: tuple[dict[int, Any], list[tuple[int, bytes] | None]]) -> None:
     schemas, values = topic
@@ -289,7 +290,7 @@ def _protobuf_topics(draw: Any) -> tuple[Any, list[bytes | None]]:
     return message, [_damaged(draw, plain_protobuf.encoded(draw, message)) for _ in range(draw(st.integers(0, 6)))]
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=examples(250))
 @given(_protobuf_topics())
 @example(((PlainField(16, "enum", "map"),), [b"\x82\x01\x04\x20\0\x10\0", b"\x82\x01\x02\x10\1"]))
 def test_protobuf_of_a_schema(topic: tuple[Any, list[bytes | None]]) -> None:
@@ -350,7 +351,7 @@ def _evolved_protobuf_topics(draw: Any) -> list[bytes | None]:
     return topic
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=examples(120))
 @given(values=_evolved_protobuf_topics())
 def test_protobuf_of_a_registry(protobuf_plan: ValuePlan, values: list[bytes | None]) -> None:
     def plain(value: bytes) -> dict[str, Any]:

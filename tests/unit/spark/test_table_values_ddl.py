@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.spark.errors import OptionError
@@ -67,7 +67,6 @@ def test_what_is_no_schema_is_refused_with_its_place(text: str, reason: str) -> 
         fields_of_ddl(text)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab<>(),:` 'int struct array NOT NULL 12", max_size=60))
 def test_no_text_does_harm(text: str) -> None:
     try:
@@ -92,7 +91,6 @@ TYPES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), TYPES, min_size=1, max_size=5))
 def test_what_is_shown_is_read_back(types: dict[str, pa.DataType]) -> None:
     fields = [pa.field(name, one) for name, one in types.items()]

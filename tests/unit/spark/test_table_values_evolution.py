@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.spark.errors import SchemaMismatchError
@@ -190,7 +190,6 @@ FIELDS = st.dictionaries(st.sampled_from("pqrs"), TYPES, max_size=4).map(
 )
 
 
-@settings(deadline=None)
 @given(known=FIELDS, declared=FIELDS)
 def test_grown_columns_take_both(known: list[pa.Field], declared: list[pa.Field]) -> None:
     known = [nullable(field) for field in known]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.errors import SchemaMismatchError
 from tailrace.spark.tables.values.json import JsonPlan, inferred_json
 from tailrace.spark.tables.values.json_inference import inferred, joined, widened
@@ -211,7 +212,6 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=4)
 SCALARS = st.one_of(st.none(), VALUES)
 
 
-@settings(deadline=None)
 @given(st.lists(SCALARS, max_size=6), st.lists(SCALARS, max_size=6))
 def test_what_holds_two_parts_holds_the_whole(one: list[Any], other: list[Any]) -> None:
     def named(found: pa.DataType) -> Any:
@@ -245,7 +245,7 @@ def _says_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, list) and all(map(_says_nothing, value)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(OBJECTS, max_size=3), st.lists(st.lists(OBJECTS, min_size=1, max_size=4), max_size=4))
 def test_nothing_of_a_good_value_is_lost(sample: list[dict[str, Any]], tasks: list[list[dict[str, Any]]]) -> None:
     try:

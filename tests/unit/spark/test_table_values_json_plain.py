@@ -16,6 +16,7 @@ import pyarrow.types as kind
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.spark.tables.values.json import declared_json
 
 
@@ -212,7 +213,7 @@ def _topics(draw: st.DrawFn) -> tuple[pa.StructType, list[bytes | None]]:
     return schema, draw(st.lists(rows, max_size=12))
 
 
-@settings(deadline=None, max_examples=250)
+@settings(max_examples=examples(250))
 @given(_topics())
 def test_columns_are_those_of_a_plain_decoder(topic: tuple[pa.StructType, list[bytes | None]]) -> None:
     schema, raw = topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.spark.tables.values.bytes import BytesPlan
@@ -14,7 +14,6 @@ from tailrace.spark.tables.values.string import StringPlan
 BINARIES = st.lists(st.one_of(st.none(), st.binary(max_size=12), st.text(max_size=6).map(str.encode)), max_size=20)
 
 
-@settings(deadline=None)
 @given(BINARIES)
 def test_bytes_are_as_they_are(values: list[bytes | None]) -> None:
     decoded = pickle.loads(pickle.dumps(BytesPlan())).decoder().decode(pa.array(values, pa.binary()))
@@ -22,7 +21,6 @@ def test_bytes_are_as_they_are(values: list[bytes | None]) -> None:
     assert not decoded.bad
 
 
-@settings(deadline=None)
 @given(BINARIES, st.integers(0, 3))
 def test_text_is_what_a_plain_decoder_says(values: list[bytes | None], skipped: int) -> None:
     decoded = pickle.loads(pickle.dumps(StringPlan())).decoder().decode(pa.array(values, pa.binary()).slice(skipped))

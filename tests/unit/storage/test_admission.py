@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.kernel_forms import FORMS, both_forms, form_of
 from support.records.raw_records import INT64_MAX, INT64_MIN, batch, damaged, payloads, record
 from tailrace.config.log import LogConfig
@@ -155,7 +156,7 @@ def test_a_large_batch_is_checked_without_the_gil(name: str) -> None:
     assert admitted(form_of(name), data) is not None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.one_of(payloads(), damaged()), st.integers(-1, 3), st.booleans(), st.booleans())
 def test_it_does_what_the_long_way_does(
     records: tuple[bytes, int], off_by: int, states_its_maximum: bool, require_key: bool

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from foreign_sets import NOW_MS, produced
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.model.errors import CorruptMessageError, MessageTooLargeError
@@ -132,7 +132,6 @@ def test_nothing_is_copied_or_changed() -> None:
     assert analysed(before).buffer.readonly
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 2))
 def test_any_bytes_end_in_a_set_or_a_typed_error(noise: bytes, magic: int) -> None:
     records = produced(magic=magic) + noise

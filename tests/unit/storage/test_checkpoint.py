@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from watched_files import WatchedFiles
 
@@ -81,7 +81,6 @@ def test_an_entry_of_two_lines_is_a_bug(tmp_path: Path) -> None:
         file_at(tmp_path).write(["a\nb"])
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     disk = SimDisk()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.log_files import (
     DIRECTORY,
     Bench,
@@ -192,7 +193,7 @@ def test_every_file_empty_is_an_empty_log(clean: bool) -> None:
 # Hostile bytes
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_any_bytes_in_any_file_give_a_typed_error_or_a_log(data: st.DataObject) -> None:
     bench, _, _ = busy()
@@ -213,7 +214,7 @@ def test_any_bytes_in_any_file_give_a_typed_error_or_a_log(data: st.DataObject) 
     use(log)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(field=st.sampled_from([0, 4, 8, 12, 16, 21, 23, 43, 51, 53, 57]), value=st.binary(min_size=4, max_size=4))
 def test_any_field_of_a_header_may_lie(field: int, value: bytes) -> None:
     for options in ({"was_clean": True}, {"recovery_point": 0}, {"recovery_point": 24}):

@@ -8,6 +8,7 @@ from foreign_sets import HOUR_MS, LOG_APPEND_RULES, MESSAGES, NOW_MS, RULES, Mes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.env.files import Buffer
 from tailrace.model.errors import (
     CorruptMessageError,
@@ -328,7 +329,7 @@ def test_what_older_formats_cannot_hold_is_refused() -> None:
 
 
 @pytest.mark.spec("RF-11")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data(), st.sampled_from([0, 1]), st.sampled_from([0, 1]), st.sampled_from([0, 1, 2]))
 def test_no_byte_under_a_right_crc_does_more_than_a_typed_error(
     data: st.DataObject, magic: int, codec: int, target_magic: int

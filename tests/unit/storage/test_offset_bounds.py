@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from suite.seeds import examples
 from support.logs.builders import SimLog, batch, holds, in_transaction, marker, produced_by, with_config
 from tailrace.model.errors import OffsetOutOfRangeError
 from tailrace.model.invariant import InvariantError
@@ -218,4 +219,4 @@ class BoundsMachine(RuleBasedStateMachine):
 
 
 TestBounds = pytest.mark.spec("LS-21", "LS-43")(BoundsMachine.TestCase)
-TestBounds.settings = settings(deadline=None, max_examples=50, stateful_step_count=30)
+TestBounds.settings = settings(max_examples=examples(50), stateful_step_count=30)

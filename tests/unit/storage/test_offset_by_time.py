@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import NOW_MS, SimLog, batch, in_transaction, placed, sized_batch, time_entries, with_config
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.legacy import compressed_wrapper, plain_message
@@ -134,7 +135,7 @@ def test_after_a_truncation_what_was_cut_off_is_found_no_more() -> None:
     assert sim.log.offset_by_time(120) == FoundOffset(500, 20, 0)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     times=st.lists(
         st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=3), min_size=1, max_size=12), min_size=1, max_size=4

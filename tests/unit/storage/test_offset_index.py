@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_files import WatchedFiles
 
+from suite.seeds import examples
 from tailrace.env import Mode
 from tailrace.env.real.files import RealFiles
 from tailrace.model.errors import (
@@ -208,7 +209,7 @@ def test_a_lookup_below_the_warm_section_reads_a_few_single_entries(tmp_path: Pa
     assert index.lookup(BASE + 9) == OffsetPosition(BASE, 0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(0, 3000),
     st.integers(0, 200),
@@ -242,7 +243,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(STEPS, max_size=30))
 def test_any_life_of_an_index_agrees_with_a_list(steps: list[tuple[str, int]]) -> None:
     disk = SimDisk()
@@ -371,7 +372,6 @@ def test_an_index_that_was_active_when_the_process_died_is_found_out() -> None:
         OffsetIndex(disk, "/i", BASE, 4096, WarmSet(1)).sanity_check()
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 2**40))
 def test_no_file_makes_a_lookup_fail_other_than_as_corrupt(data: bytes, target: int) -> None:
     disk = SimDisk()

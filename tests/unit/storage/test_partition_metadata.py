@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from watched_files import WatchedFiles
 
@@ -84,7 +84,6 @@ def test_what_kafka_reads_is_read(tmp_path: Path, text: str) -> None:
     assert PartitionMetadata(RealFiles(), str(tmp_path)).read() == TOPIC_ID
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     disk = SimDisk()

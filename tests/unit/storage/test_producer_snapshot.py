@@ -5,7 +5,7 @@ from struct import pack, pack_into, unpack_from
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.env import Mode
@@ -96,7 +96,6 @@ def test_no_producers_make_a_file_of_ten_bytes() -> None:
 
 @pytest.mark.spec("LS-30")
 @given(entries())
-@settings(deadline=None)
 def test_what_is_written_is_read(given_entries: list[ProducerStateEntry]) -> None:
     assert producer_snapshot.decode(producer_snapshot.encode(given_entries)) == given_entries
 
@@ -148,7 +147,6 @@ def test_contradictions_are_corrupt_even_with_a_right_crc(data: bytes, problem: 
 
 
 @given(st.binary(max_size=200))
-@settings(deadline=None)
 def test_any_bytes_are_entries_or_corrupt(data: bytes) -> None:
     for candidate in (data, with_crc(b"\x00\x01" + data) if len(data) >= 8 else data):
         try:

@@ -7,6 +7,7 @@ from foreign_sets import seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import (
     CONFIG,
     DIRECTORY,
@@ -232,7 +233,7 @@ class TestWhatIsNeverTouched:
         assert [sim.log.read(offset, 1).read() for offset in range(30)] == expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 900)), min_size=1, max_size=40),
     rolls=st.sets(st.integers(0, 39)),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.config.log import LogConfig
 from tailrace.storage.retention import Decision, Deletion, FutureTimestamp, LogFacts, Reason, SegmentFacts, decide
 
@@ -230,7 +231,7 @@ def in_three_passes(case: Case) -> list[tuple[int, Reason]]:
 
 
 @pytest.mark.spec("LM-08", "LM-09", "LM-10")
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=examples(500))
 @given(case=cases())
 def test_it_is_what_three_passes_would_do(case: Case) -> None:
     segments, config, log_start, high_watermark = case

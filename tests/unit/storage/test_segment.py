@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import (
     DIRECTORY,
     NOW_MS,
@@ -238,7 +239,7 @@ class TestMendedIndexes:
         assert offset_entries(segment) == entries
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     times=st.lists(st.integers(0, 50), min_size=1, max_size=40),
     cut=st.floats(0, 1),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.log_files import (
     DIRECTORY,
     Bench,
@@ -102,7 +103,7 @@ def segments(draw: st.DrawFn) -> list[bytearray]:
     chunk_bytes=st.sampled_from([150, 700, 1 << 20]),
     run_batches=st.sampled_from([1, 3, 4096]),
 )
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @pytest.mark.spec("LS-25")
 def test_runs_make_no_difference(
     parts: list[bytearray],

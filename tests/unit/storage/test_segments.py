@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.builders import place_on
 from tailrace.sim import World
 from tailrace.storage.segment import LogSegment
@@ -25,7 +26,7 @@ def test_an_empty_set_has_nothing_to_find() -> None:
     assert segments.covering(0) == ()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(bases=st.sets(st.integers(0, 40), min_size=1, max_size=8), offset=st.integers(0, 45), end=st.integers(0, 45))
 @pytest.mark.spec("LS-02")
 def test_navigation_is_that_of_a_sorted_list(bases: set[int], offset: int, end: int) -> None:

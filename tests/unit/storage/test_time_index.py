@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_files import WatchedFiles
 
+from suite.seeds import examples
 from tailrace.env import Mode
 from tailrace.env.real.files import RealFiles
 from tailrace.model.errors import CorruptIndexError, IndexAppendError, SegmentGoneError, SegmentOffsetOverflowError
@@ -162,7 +163,7 @@ def test_a_lookup_near_the_end_reads_nothing_below_the_warm_section(tmp_path: Pa
     assert min(files.reads)[0] < first_warm * 12
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(0, 2000),
     st.lists(st.integers(-5, 60_000), min_size=10, max_size=40),

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from watched_files import WatchedFiles
 
@@ -106,7 +106,6 @@ def test_a_number_that_is_no_int64_is_refused(tmp_path: Path) -> None:
     assert index.all() == []
 
 
-@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(0, 5))
 def test_truncation_drops_what_ended_at_or_after_the_offset(offset: int, reopened: int) -> None:
     disk = SimDisk()
@@ -174,7 +173,6 @@ def test_a_torn_entry_is_not_read_and_is_overwritten(tmp_path: Path) -> None:
     index.sanity_check()
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_file_makes_it_fail_other_than_as_corrupt(data: bytes) -> None:
     disk = SimDisk()

@@ -8,6 +8,7 @@ from foreign_sets import HOUR_MS, LOG_APPEND_RULES, MESSAGES, NOW_MS, RULES, See
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from tailrace.config.log import LogConfig
 from tailrace.env.files import Buffer
 from tailrace.model.errors import (
@@ -324,7 +325,7 @@ def test_a_client_sends_one_batch_and_one_magic() -> None:
 
 
 @pytest.mark.spec("RF-11")
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.integers(17, 90),
     st.integers(0, 255),

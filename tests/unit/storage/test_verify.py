@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.logs.sample_log import GOLDEN_PARTITIONS, copy_sample, open_sample, write_sample
 from support.logs.verification import (
     FILES,
@@ -328,7 +329,7 @@ mutations = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(changes=st.lists(mutations, min_size=1, max_size=4), is_cut=st.booleans())
 def test_any_bytes_end_in_findings(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[float, float, int, bytes]], is_cut: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.classic.group import ClassicGroup
@@ -97,7 +97,6 @@ values = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(values)
 def test_no_record_makes_a_group_that_contradicts_itself(value: GroupMetadataValue) -> None:
     group = group_of_record("g", value)

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.consumer.assignors import ASSIGNORS, configured_assignors
@@ -82,13 +82,11 @@ def groups(draw: st.DrawFn, *, uniform: bool | None = None) -> GroupSpec:
 @pytest.mark.spec("CO-05")
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(groups())
-@settings(deadline=None)
 def test_every_partition_goes_to_one_subscriber(name: str, group: GroupSpec) -> None:
     check_complete(group, ASSIGNORS[name](group))
 
 
 @given(groups(uniform=True))
-@settings(deadline=None)
 def test_members_of_one_subscription_own_alike_and_move_as_little_as_can_be(group: GroupSpec) -> None:
     assignment = assign_uniformly(group)
     sizes = sorted(loads(assignment).values())
@@ -114,7 +112,6 @@ def test_members_of_one_subscription_own_alike_and_move_as_little_as_can_be(grou
 
 
 @given(groups(uniform=False))
-@settings(deadline=None)
 def test_no_single_move_would_make_a_mixed_group_more_even(group: GroupSpec) -> None:
     assignment = assign_uniformly(group)
     sizes = loads(assignment)
@@ -124,7 +121,6 @@ def test_no_single_move_would_make_a_mixed_group_more_even(group: GroupSpec) -> 
 
 
 @given(groups())
-@settings(deadline=None)
 def test_an_assignment_that_is_even_stays_as_it_is(group: GroupSpec) -> None:
     once = assign_uniformly(group)
     again = GroupSpec(

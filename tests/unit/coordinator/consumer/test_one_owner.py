@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from suite.seeds import examples
 from support.coordinators.classic_consumer import ClassicConsumer
 from support.coordinators.cleaned_groups import cleaned, loaded, records_in_log
 from support.coordinators.consumer import Consumer, ConsumerRig, topic_id
@@ -196,6 +197,6 @@ class OneOwnerOfBothProtocols(OneOwner):
 
 
 TestOneOwner = pytest.mark.spec("CO-05")(OneOwner.TestCase)
-OneOwner.TestCase.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
+OneOwner.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestOneOwnerOfBothProtocols = pytest.mark.spec("CO-05")(OneOwnerOfBothProtocols.TestCase)
-OneOwnerOfBothProtocols.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=40)
+OneOwnerOfBothProtocols.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.offsets.entry import CommittedOffset
@@ -51,7 +51,6 @@ changes = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(changes)
 def test_what_is_shown_is_what_the_log_says_up_to_the_high_watermark(steps: list[tuple[str, int]]) -> None:
     log: list[tuple[int, CommittedOffset | None]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.share_groups.assignor import MemberNeeds, assign
@@ -48,7 +48,6 @@ def test_members_with_different_topics_get_only_their_own() -> None:
     assert given_out["m"][A] | given_out["n"].get(A, frozenset()) == {0, 1}
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 9), st.data())
 def test_everything_is_read_and_nobody_reads_much_more_than_another(
     members: int, partitions: int, left: int, data: st.DataObject

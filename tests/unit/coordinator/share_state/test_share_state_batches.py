@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.share_state.batches import StateBatch, combined
@@ -40,7 +40,6 @@ BATCHES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(BATCHES, BATCHES, st.integers(-1, 20))
 def test_of_each_record_the_highest_account_is_kept(
     first: list[StateBatch], second: list[StateBatch], start: int

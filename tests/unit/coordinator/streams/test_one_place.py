@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from suite.seeds import examples
 from support.coordinators.streams import StreamsRig, StreamsThread
 from tailrace.coordinator.streams.member import StreamsMember
 from tailrace.coordinator.streams.tasks import OwnedTaskSet
@@ -117,4 +118,4 @@ class OnePlace(RuleBasedStateMachine):
 
 
 TestOnePlace = OnePlace.TestCase
-TestOnePlace.settings = settings(deadline=None, max_examples=40, stateful_step_count=30)
+TestOnePlace.settings = settings(max_examples=examples(40), stateful_step_count=30)

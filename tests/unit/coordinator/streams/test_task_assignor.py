@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.streams.assignor import AssignableMember, assign
@@ -65,7 +65,6 @@ def check(targets: Targets, members: dict[str, str], topology: dict[str, Configu
         assert copies[task] == (possible if topology[task[0]].is_stateful else 0)
 
 
-@settings(deadline=None)
 @given(members=processes, topology=topologies, standbys=st.integers(0, 3), later=processes, more=st.integers(0, 3))
 def test_every_task_is_somewhere_and_nobody_has_much_more_than_others(
     members: dict[str, str],
@@ -80,7 +79,6 @@ def test_every_task_is_somewhere_and_nobody_has_much_more_than_others(
     check(second, later, topology, more)
 
 
-@settings(deadline=None)
 @given(members=processes, topology=topologies, standbys=st.integers(0, 2))
 def test_without_a_change_active_tasks_stay(
     members: dict[str, str], topology: dict[str, ConfiguredSubtopology], standbys: int
@@ -92,7 +90,6 @@ def test_without_a_change_active_tasks_stay(
     }
 
 
-@settings(deadline=None)
 @given(members=processes, topology=topologies, gone=st.sampled_from([f"m{n}" for n in range(9)]))
 def test_who_stays_loses_nothing_when_another_leaves(
     members: dict[str, str], topology: dict[str, ConfiguredSubtopology], gone: str
@@ -106,7 +103,6 @@ def test_who_stays_loses_nothing_when_another_leaves(
         assert ids(first[key].active) <= ids(second[key].active)
 
 
-@settings(deadline=None)
 @given(members=processes, topology=topologies)
 def test_one_more_member_takes_only_its_share(
     members: dict[str, str], topology: dict[str, ConfiguredSubtopology]
@@ -117,7 +113,6 @@ def test_one_more_member_takes_only_its_share(
     assert moved == 0
 
 
-@settings(deadline=None)
 @given(members=processes, topology=topologies, standbys=st.integers(0, 2))
 def test_the_order_of_members_does_not_matter(
     members: dict[str, str], topology: dict[str, ConfiguredSubtopology], standbys: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.transactions.state import LEGAL_BEFORE, STATES_BY_TITLE, TransactionState
@@ -133,7 +133,6 @@ def test_a_transaction_times_out_unless_it_waits_for_others() -> None:
 STEPS = st.lists(st.sampled_from(["init", "add", "commit", "abort", "fence", "complete", "old end"]), max_size=30)
 
 
-@settings(deadline=None)
 @given(STEPS, st.integers(0, MAX_EPOCH - 1))
 def test_ids_with_epochs_never_go_back(steps: list[str], first_epoch: int) -> None:
     """Whatever is done in whatever order: what is legal makes the epoch no smaller, or brings another producer id."""

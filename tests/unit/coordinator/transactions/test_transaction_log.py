@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.coordinator.records import TRANSACTION_RECORDS, decode_record
@@ -34,7 +34,6 @@ TRANSACTIONS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(TRANSACTIONS)
 def test_what_is_written_is_read(transaction: Transaction) -> None:
     transaction = transaction if transaction.state else transaction._replace(partitions=frozenset())

@@ -7,7 +7,7 @@ from array import array
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records.kernel_forms import FORMS
@@ -56,7 +56,6 @@ def test_the_digest_is_siphash(name: str, size: int) -> None:
     assert b"".join(word.to_bytes(8, "little") for word in words).hex() == VECTORS[size]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 2**62)), max_size=60), st.sampled_from([60, 61, 300]))
 @pytest.mark.spec("LM-14", "LM-13")
 def test_it_knows_the_greatest_offset_of_each_key(puts: list[tuple[bytes, int]], slots: int) -> None:
@@ -157,7 +156,6 @@ records = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(records, records, st.integers(1, 8), st.integers(0, 10), st.integers(-1, 40), st.booleans())
 def test_both_forms_agree(
     put: list, asked: list, slots: int, from_offset: int, latest: int, keeps_tombstones: bool
@@ -221,7 +219,6 @@ def test_many_rows_at_once_are_the_same_as_few(name: str) -> None:
     assert [n for n in range(1500) if kept[n]] == list(range(800, 1500))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"c", b"d" * 17])), max_size=150),
     st.integers(0, 20),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.compaction.compacted_logs import RETENTION_MS, CompactedLog
 
 KEYS = [b"a", b"b", b"c", b"", b"longer key"]
@@ -59,7 +60,7 @@ def clean_and_compare(log: CompactedLog, *, restarts: bool) -> None:
     assert log.findings() == []
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(operations)
 @pytest.mark.spec("LM-13", "LM-20", "LM-21", "LM-42", "RF-08", "RF-13", "RF-15")
 def test_what_survives_is_what_the_model_says(script: list[tuple]) -> None:

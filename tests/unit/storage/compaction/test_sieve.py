@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.compaction.compacted_logs import COMPACTED
 from support.logs.builders import place_on
 from support.records.kernel_forms import FORMS
@@ -125,7 +126,7 @@ def meaning(data: bytes | None) -> object:
     return batch._replace(size=0, crc=0), list(records_of(data, batch))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(cases())
 @pytest.mark.spec("LM-13", "LM-20", "LM-22", "RF-08", "RF-13")
 def test_one_batch_is_as_the_filter_makes_it(case: Case) -> None:
@@ -141,7 +142,7 @@ def test_one_batch_is_as_the_filter_makes_it(case: Case) -> None:
     assert sieve.records_kept == (only(expected).record_count if expected else 0)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(cases(), min_size=1, max_size=8), st.integers(0, 2), st.sampled_from([64, 1000, 1 << 17]))
 @pytest.mark.spec("LM-13", "LM-20", "LM-22", "RF-08", "RF-13")
 def test_a_chunk_of_batches_is_as_if_each_were_alone(made: list[Case], stretch: int, room: int) -> None:
@@ -277,7 +278,7 @@ def test_a_batch_that_states_another_count_is_refused(count: int) -> None:
         assert sieve.sift(bytes(data), batch, Verdict()) is None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.binary(max_size=60),
     st.integers(0, 4),
@@ -298,7 +299,7 @@ def test_both_forms_of_the_kernel_agree(
     assert all(each == found[0] for each in found)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=examples(100))
 @given(cases(), st.randoms(use_true_random=False))
 def test_both_forms_agree_on_records(case: Case, dice: random.Random) -> None:
     batch = only(case.data)
