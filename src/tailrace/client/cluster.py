@@ -4,7 +4,8 @@ It begins with the bootstrap addresses, of which one must answer, and learns the
 a topic is kept until somebody finds it wrong (`forget`) or it is older than `METADATA_MAX_AGE_S`.
 
 `retry` is how everything in this package tries again: after errors that Kafka calls retriable, with growing pauses and
-fresh metadata, until the time given is over; then the last error is raised. A topic that nobody knows is not waited for
+fresh metadata, until the time given is over; then the last error is raised. Operations inside the attempt share that
+time (`within`): a metadata request late in an attempt cannot double it. A topic that nobody knows is not waited for
 unless asked: it is more often a wrong name than a new topic.
 
 One thread.
@@ -13,7 +14,8 @@ One thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
 from tailrace.client.address import Address, addresses
@@ -35,6 +37,7 @@ from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequest
 METADATA_MAX_AGE_S: Final = 300.0
 DEFAULT_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
+MIN_TIMEOUT_S: Final = 0.001  # a socket takes 0 for "do not block"
 NO_LEADER: Final = -1
 NO_ID: Final = bytes(16)
 
@@ -79,7 +82,8 @@ class Cluster:
         """`timeout_s` is for one operation with all its attempts, wherever no other is given."""
         self.bootstrap = addresses(bootstrap)
         self.client_id = client_id
-        self.timeout_s = timeout_s
+        self._timeout_s = timeout_s
+        self._limit: Deadline | None = None
         self.cluster_id: str | None = None
         self.controller_id = NO_LEADER
         self.brokers: dict[int, Broker] = {}
@@ -152,7 +156,7 @@ class Cluster:
     ) -> Any:
         """One attempt; the answer, whatever errors it tells of."""
         connection = self.any_connection() if node_id is None else self.connection(node_id)
-        return connection.call(request, self.timeout_s if timeout_s is None else timeout_s, newest=newest)
+        return connection.call(request, self._allowed_s(timeout_s), newest=newest)
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -242,10 +246,30 @@ class Cluster:
         """What is known of it turned out wrong: ask again before it is used next."""
         self._topics.pop(topic, None)
 
-    # Trying again
+    # Timeouts, and trying again
+
+    @property
+    def timeout_s(self) -> float:
+        """For one operation with all its attempts; inside `within`, at most what is left there."""
+        return self._allowed_s(None)
+
+    def _allowed_s(self, timeout_s: float | None) -> float:
+        wanted_s = self._timeout_s if timeout_s is None else timeout_s
+        return wanted_s if self._limit is None else max(min(wanted_s, self._limit.left_s), MIN_TIMEOUT_S)
+
+    @contextmanager
+    def within(self, deadline: Deadline | None) -> Iterator[None]:
+        """No request or retry of the block outlasts `deadline`, or that of an enclosing block; None adds no limit."""
+        outer = self._limit
+        if deadline is not None and (outer is None or deadline.left_s < outer.left_s):
+            self._limit = deadline
+        try:
+            yield
+        finally:
+            self._limit = outer
 
     def deadline(self, timeout_s: float | None = None) -> Deadline:
-        return Deadline(self.timeout_s if timeout_s is None else timeout_s, self.clock)
+        return Deadline(self._timeout_s if timeout_s is None else timeout_s, self.clock)
 
     def backoff(self) -> Backoff:
         return Backoff(self._pause)
@@ -259,18 +283,23 @@ class Cluster:
         waits_for_topics: bool = False,
     ) -> T:
         """What `attempt` gives, in the end. BrokerUnreachableError is not waited out before a first contact."""
-        deadline, backoff = self.deadline(timeout_s), self.backoff()
-        while True:
-            try:
-                return attempt()
-            except TailraceError as error:
-                if not error.retriable or deadline.is_over:
-                    raise
-                if error.code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) and not waits_for_topics:
-                    raise
-                if isinstance(error, BrokerUnreachableError) and not self.brokers:
-                    raise
-            backoff.wait(deadline)
+        deadline, backoff = self.deadline(self._allowed_s(timeout_s)), self.backoff()
+        with self.within(deadline):
+            while True:
+                try:
+                    return attempt()
+                except TailraceError as error:
+                    if not self._may_pass(error, waits_for_topics):
+                        raise
+                    backoff.wait(deadline)
+                    if deadline.is_over:
+                        raise
+
+    def _may_pass(self, error: TailraceError, waits_for_topics: bool) -> bool:
+        if error.code in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) and not waits_for_topics:
+            return False
+        is_first_contact = isinstance(error, BrokerUnreachableError) and not self.brokers
+        return error.retriable and not is_first_contact
 
 
 _WHY: Final = {

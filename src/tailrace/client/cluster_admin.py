@@ -192,7 +192,8 @@ class ClusterAdmin:
 
         def ask() -> list[Feature]:
             connection = self._cluster.any_connection()
-            connection.negotiate(self._cluster.deadline())  # anew: levels change while a connection lives
+            deadline = self._cluster.deadline(self._cluster.timeout_s)
+            connection.negotiate(deadline)  # again: levels change while a connection lives
             said = connection.broker
             levels = {each.name: each.max_version_level for each in said.finalized_features}
             supported = {each.name: (each.min_version, each.max_version) for each in said.supported_features}

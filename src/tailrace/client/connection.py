@@ -204,7 +204,7 @@ class Connection:
             self._write(parts, deadline)
         except TimeoutError:
             self.close()
-            raise NoAnswerError(f"{self.address} took no request for {deadline.seconds:g} s") from None
+            raise NoAnswerError(f"{self.address} took no request for {deadline}") from None
         except OSError as cause:
             raise self._lost(cause) from cause
         if is_answered:
@@ -227,7 +227,7 @@ class Connection:
         try:
             frame = self._read_frame(deadline)
         except TimeoutError:
-            raise NoAnswerError(f"no answer of {self.address} for {deadline.seconds:g} s") from None
+            raise NoAnswerError(f"no answer of {self.address} for {deadline}") from None
         except OSError as cause:
             raise self._lost(cause) from cause
         awaited = self._awaited.popleft()

@@ -29,11 +29,15 @@ class Deadline:
     def is_over(self) -> bool:
         return self._clock() >= self._at
 
+    def __str__(self) -> str:
+        """The whole time, for messages: `5 s`."""
+        return f"{round(self.seconds, 3):g} s"
+
     def check(self, doing: str) -> float:
         """What is left; NoAnswerError when nothing is."""
         left_s = self._at - self._clock()
         if left_s <= 0:
-            raise NoAnswerError(f"{doing} took longer than {self.seconds:g} s")
+            raise NoAnswerError(f"{doing} took longer than {self}")
         return left_s
 
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from support.brokers.scripted import HANG_UP, Pauses, ScriptedBroker, topic_id
+from support.brokers.scripted import HANG_UP, NO_ANSWER, Pauses, ScriptedBroker, topic_id
 from tailrace.client.cluster import METADATA_MAX_AGE_S, NO_ID, Cluster
 from tailrace.client.deadline import LONGEST_PAUSE_S
-from tailrace.client.errors import BrokerUnreachableError, ConnectionLostError, class_of, error_of
+from tailrace.client.errors import BrokerUnreachableError, ConnectionLostError, NoAnswerError, class_of, error_of
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
@@ -70,6 +70,36 @@ def test_pauses_grow_up_to_a_limit_and_end_with_the_time(broker: ScriptedBroker,
     *before, _ = pauses.seconds  # the last one may end with the time
     assert before == sorted(before)
     assert max(pauses.seconds) == LONGEST_PAUSE_S
+
+
+def test_an_operation_inside_a_retry_does_not_extend_it(broker: ScriptedBroker) -> None:
+    broker.add_topic("new")
+    broker.answers[MetadataRequest] = lambda request: broker.metadata(request, [5])
+    now = [0.0]
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    with Cluster(broker.address, timeout_s=5, pause=pause, clock=lambda: now[0]) as cluster:
+
+        def attempt() -> None:
+            if now[0] < 4:
+                raise error_of(5, "early")
+            cluster.topic("new")
+
+        with pytest.raises(LEADER_NOT_AVAILABLE, match="topic new"):
+            cluster.retry("it", attempt)
+    assert now[0] == pytest.approx(5)
+
+
+def test_a_request_takes_no_longer_than_the_enclosing_limits(broker: ScriptedBroker, cluster: Cluster) -> None:
+    cluster.topics()
+    broker.answers[MetadataRequest] = lambda _: NO_ANSWER
+    long, short = cluster.deadline(3600), cluster.deadline(0.05)
+    with cluster.within(long), cluster.within(short), cluster.within(long), pytest.raises(NoAnswerError):
+        cluster.refresh(None)
+    with cluster.within(None):
+        assert cluster.timeout_s == 10
 
 
 def test_errors_that_stay_are_not_tried_again(cluster: Cluster, pauses: Pauses) -> None:
