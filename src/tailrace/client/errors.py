@@ -7,8 +7,8 @@
     ├── NoAnswerError            the time given is over
     └── DeliveryError            a batch could not be delivered; its cause says why
 
-`error_of(code)` is an instance of the class in `tailrace.model.errors` that has the code; for a code that has no class
-there, one is made with Kafka's name. Whether trying again can help is Kafka's own judgement in both cases.
+`error_of(code)` is an instance of the class in `tailrace.model.errors` that has the code. For a code that has no class
+there, or several, one is created with Kafka's name. Whether trying again can help is Kafka's own judgement in both cases.
 """
 
 from __future__ import annotations
@@ -82,13 +82,11 @@ _BY_CODE: Final = {
     **{code: (name.rstrip("*"), name.endswith("*")) for code, name in enumerate(_NAMES.split(), 1)},
 }
 
+# Codes that brokers use for several reasons, while a class in `tailrace.model.errors` has the hint for only one.
 _HINTS: Final = {
     -1: "look into the broker's log",
-    17: "a name has 1 to 249 letters, digits, dots, underscores and hyphens",
-    36: "choose another name, or delete the topic first",
-    37: "a topic can only get more partitions, never fewer",
-    38: "a topic has at least one replica, and at most one on each broker",
-    40: "see which settings there are with `tailrace config describe`",
+    42: "",
+    56: "look into the broker's log: its disk may be full or damaged",
 }
 
 
@@ -142,7 +140,7 @@ def class_of(code: int) -> type[TailraceError]:
     takes_a_message = (Exception.__init__, InvalidDataError.__init__)
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TailraceError)]
     for kind in kinds:
-        if kind.code == code != TailraceError.code and kind.__init__ in takes_a_message:
+        if kind.code == code and code not in _HINTS and kind.__init__ in takes_a_message:
             return kind
     name = "".join(word.capitalize() for word in name_of(code).removesuffix("_ERROR").split("_"))
     body = {"code": code, "retriable": is_retriable(code), "hint": _HINTS.get(code, "")}

@@ -7,6 +7,7 @@ from tailrace.client.errors import class_of, error_of, is_retriable, name_of
 from tailrace.model.errors import (
     CorruptMessageError,
     InvalidRequestError,
+    LogDirUnavailableError,
     OffsetOutOfRangeError,
     StorageError,
     TailraceError,
@@ -39,7 +40,14 @@ def test_codes_that_have_a_class_are_that_class() -> None:
     assert class_of(1) is OffsetOutOfRangeError
     assert class_of(2) is CorruptMessageError
     assert class_of(35) is UnsupportedVersionError
-    assert class_of(42) is InvalidRequestError
+
+
+@pytest.mark.parametrize("code", [InvalidRequestError.code, LogDirUnavailableError.code])
+def test_a_code_with_several_reasons_does_not_get_the_hint_of_one(code: int) -> None:
+    """A broker answers INVALID_REQUEST also for a setting that it refuses, KAFKA_STORAGE_ERROR for a full disk."""
+    error = error_of(code, "num.partitions: cannot be changed at run time")
+    assert error.hint not in (InvalidRequestError.hint, LogDirUnavailableError.hint)
+    assert type(error) is class_of(code)
 
 
 def test_a_class_that_is_not_made_of_a_message_is_not_taken() -> None:
