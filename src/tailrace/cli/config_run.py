@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from tailrace.cli.lines import Item, print_items
@@ -14,7 +16,8 @@ from tailrace.cli.remote import connected, known_topic
 from tailrace.cli.topic_changes import say
 from tailrace.client.cluster import Cluster
 from tailrace.client.config_admin import ConfigAdmin, ConfigEntry, Resource
-from tailrace.client.errors import BrokerUnreachableError
+from tailrace.client.errors import INVALID_CONFIG, INVALID_REQUEST, BrokerUnreachableError
+from tailrace.model.errors import TailraceError
 
 DEFAULT: Final = "default"
 
@@ -39,8 +42,8 @@ def run_set(args: argparse.Namespace) -> int:
     values = dict(args.settings)
     with connected(args) as cluster:
         resource = resource_of(args, cluster)
-        check_keys(cluster, resource, values)
-        ConfigAdmin(cluster).alter(resource, values=values, validate_only=args.dry_run)
+        with explained(cluster, resource, values):
+            ConfigAdmin(cluster).alter(resource, values=values, validate_only=args.dry_run)
     changes = ", ".join(f"{key}={value}" for key, value in values.items())
     done(args, resource, {"set": values}, changes)
     return 0
@@ -49,8 +52,8 @@ def run_set(args: argparse.Namespace) -> int:
 def run_unset(args: argparse.Namespace) -> int:
     with connected(args) as cluster:
         resource = resource_of(args, cluster)
-        check_keys(cluster, resource, args.keys)
-        ConfigAdmin(cluster).alter(resource, unset=args.keys, validate_only=args.dry_run)
+        with explained(cluster, resource, dict.fromkeys(args.keys)):
+            ConfigAdmin(cluster).alter(resource, unset=args.keys, validate_only=args.dry_run)
     done(args, resource, {"unset": args.keys}, f"no {', '.join(args.keys)} of its own any more")
     return 0
 
@@ -73,12 +76,33 @@ def resource_of(args: argparse.Namespace, cluster: Cluster) -> Resource:
     return Resource.broker(args.broker)
 
 
-def check_keys(cluster: Cluster, resource: Resource, keys: Iterable[str]) -> None:
-    """Kafka takes names that nobody knows for a broker, and says little about those of a topic."""
-    known = [each.name for each in ConfigAdmin(cluster).describe(whole(cluster, resource))]
-    for key in keys:
-        if key not in known:
-            raise unknown_setting(key, known)
+@contextmanager
+def explained(cluster: Cluster, resource: Resource, changes: Mapping[str, str | None]) -> Iterator[None]:
+    """Check the keys first: a broker accepts unknown ones. A change that is refused in the block gets a hint."""
+    described = whole(cluster, resource)
+    entries = {each.name: each for each in ConfigAdmin(cluster).describe(described)}
+    for key in changes:
+        if key not in entries:
+            raise unknown_setting(key, list(entries))
+    try:
+        yield
+    except TailraceError as error:
+        if error.code not in (INVALID_CONFIG, INVALID_REQUEST):
+            raise
+        fixed = [key for key in changes if entries[key].is_read_only]
+        if fixed:
+            settings = " ".join(f"--set {key}={changes[key] or 'VALUE'}" for key in fixed)
+            hint = f"restart the broker with `tailrace serve {settings}`, or edit the file of its --config"
+        else:
+            keys = " ".join(map(shlex.quote, changes))
+            hint = f"see `tailrace config describe {option(described)} {keys} --docs`"
+        raise CommandError(str(error), hint) from error
+
+
+def option(resource: Resource) -> str:
+    if resource.node_id is not None:
+        return f"--broker {resource.name}"
+    return f"--topic {shlex.quote(resource.name)}"
 
 
 def whole(cluster: Cluster, resource: Resource) -> Resource:

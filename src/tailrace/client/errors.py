@@ -8,7 +8,7 @@
     └── DeliveryError            a batch could not be delivered; its cause says why
 
 `error_of(code)` is an instance of the class in `tailrace.model.errors` that has the code. For a code that has no class
-there, or several, one is created with Kafka's name. Whether trying again can help is Kafka's own judgement in both cases.
+there, or several, one is created with Kafka's name. Whether trying again can help is Kafka's judgement in both cases.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ UNKNOWN_MEMBER_ID: Final = 25
 REBALANCE_IN_PROGRESS: Final = 27
 UNSUPPORTED_VERSION: Final = 35
 TOPIC_ALREADY_EXISTS: Final = 36
+INVALID_CONFIG: Final = 40
+INVALID_REQUEST: Final = 42
 OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
 DUPLICATE_SEQUENCE_NUMBER: Final = 46
 INVALID_PRODUCER_EPOCH: Final = 47
@@ -85,7 +87,7 @@ _BY_CODE: Final = {
 # Codes that brokers use for several reasons, while a class in `tailrace.model.errors` has the hint for only one.
 _HINTS: Final = {
     -1: "look into the broker's log",
-    42: "",
+    INVALID_REQUEST: "",
     56: "look into the broker's log: its disk may be full or damaged",
 }
 

@@ -338,7 +338,7 @@ class InvalidReplicationFactorError(ClusterError):
 
 class InvalidConfigError(ClusterError):
     code = 40
-    hint = "`tailrace config list` shows each key with the values it takes"
+    hint = "`tailrace config describe --topic TOPIC --all --docs` describes the settings of a topic"
 
 
 class RefusedRequestError(ClusterError):
