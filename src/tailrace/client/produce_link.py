@@ -132,8 +132,10 @@ def _answer(batch: Outgoing, said: PartitionProduceResponse | None) -> Answer:
         error = ConnectionLostError(f"the broker says nothing about {batch.partition}")
         return Answer(batch, NETWORK_EXCEPTION, error=error)
     message = said.error_message
-    for each in said.record_errors:
-        message = f"record {each.batch_index}: {each.batch_index_error_message or message}"
+    if said.record_errors:
+        first, more = said.record_errors[0], len(said.record_errors) - 1
+        message = f"record {first.batch_index}: {first.batch_index_error_message or message}"
+        message += f" (and {more} more)" if more else ""
     return Answer(batch, said.error_code, message, said.base_offset, said.log_append_time_ms)
 
 

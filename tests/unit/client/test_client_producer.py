@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from tailrace.model.errors import OutOfOrderSequenceError, UnsupportedCompressio
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 from tailrace.protocol.messages.metadata import MetadataRequest
-from tailrace.protocol.messages.produce import ProduceRequest
+from tailrace.protocol.messages.produce import BatchIndexAndErrorMessage, ProduceRequest
 from tailrace.record.batch import CRC_AT, BatchHeader, check_crc
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.compression import CODEC_NAMES
@@ -221,6 +222,28 @@ def test_a_gap_that_is_not_ours_ends_the_producer(broker: ScriptedBroker, cluste
         with pytest.raises(DeliveryError):
             call()
     producer.close()
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"), [((3,), "record 3: no key$"), ((3, 5, 8), r"record 3: no key \(and 2 more\)")]
+)
+def test_the_first_bad_record_of_a_batch_is_in_the_error(
+    broker: ScriptedBroker, cluster: Cluster, bad: tuple[int, ...], reason: str
+) -> None:
+    broker.add_topic("orders")
+
+    def refuse_records(request: ProduceRequest) -> object:
+        response: Any = broker.produce(request, 87, "some records are bad")
+        response.responses[0].partition_responses[0].record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message="no key") for index in bad
+        ]
+        return response
+
+    scripted(broker, refuse_records)
+    producer = Producer(cluster)
+    producer.send("orders", b"a")
+    with pytest.raises(DeliveryError, match=reason):
+        producer.close()
 
 
 def test_a_producer_that_the_broker_has_forgotten_begins_anew(broker: ScriptedBroker, cluster: Cluster) -> None:
