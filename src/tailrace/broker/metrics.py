@@ -33,11 +33,13 @@ from tailrace.metrics.row import Columns, Row
 from tailrace.model.error_names import error_name
 from tailrace.model.errors import (
     CorruptMessageError,
+    InvalidDataError,
     MessageTooLargeError,
     ProducerError,
     RecordListTooLargeError,
     TailraceError,
 )
+from tailrace.model.record_rules import NO_KEY
 from tailrace.protocol.apis import APIS, FETCH
 from tailrace.protocol.message import Response
 
@@ -124,6 +126,8 @@ class TopicMetrics:
             self.invalid_crc_records += 1
         elif isinstance(error, ProducerError):
             self.invalid_offset_records += 1
+        elif isinstance(error, InvalidDataError) and error.rejected is not None:
+            self.no_key_records += error.rejected.count_of(NO_KEY)
 
 
 class ApiMetrics:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.broker.produce_request import Produce, Share
 from tailrace.broker.produce_rules import refusal
 from tailrace.broker.purgatory import Operation, Watched
+from tailrace.broker.record_errors import MAX_PER_RUN, record_errors, with_record_errors
 from tailrace.broker.transactional_produce import ACKS, TransactionalProduces
 from tailrace.model.errors import (
     InvalidDataError,
@@ -26,7 +27,6 @@ from tailrace.protocol.apis import APIS, PRODUCE
 from tailrace.protocol.frame import decode_request, decode_request_header, encode_response
 from tailrace.protocol.headers import RequestHeader
 from tailrace.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -71,6 +71,7 @@ class ProduceRun:
         "_lane_partition",
         "_lane_sets",
         "_node",
+        "_record_errors_left",
         "_replicas",
         "_shape",
         "_shape_version",
@@ -83,6 +84,7 @@ class ProduceRun:
         self._node = channel.node
         self._replicas = channel.node.replicas
         self._counters = channel.node.counters.api(PRODUCE)
+        self._record_errors_left = MAX_PER_RUN
         self._shape: ProduceShape | None = None
         self._shape_version = -1
         # Most runs are one shape to one partition. As long as this one is, its requests are not made objects of.
@@ -212,6 +214,7 @@ class ProduceRun:
             for item in items:
                 counters.requests[item.version] += 1
             self._append(items)
+        self._record_errors_left = MAX_PER_RUN
         waiting = self._answer_all(items, began_ns) if items else 0
         if asked > waiting:
             counters.total_time_us.record_many((perf_counter_ns() - began_ns) // 1000, asked - waiting)
@@ -336,14 +339,32 @@ class ProduceRun:
             topic.failed_produce_requests += len(sets)
             raise
         size = count = 0
+        is_refused = False
         for records, (first_offset, last_offset, _, _, error, _) in zip(sets, results, strict=True):
             if error is None:
                 size += len(records)
                 count += last_offset - first_offset + 1
             else:
-                topic.refused(error, len(records))
+                is_refused = True
         topic.bytes_in += size
         topic.messages_in += count
+        return self._with_refusals(partition, sets, results, acks) if is_refused else results
+
+    def _with_refusals(
+        self, partition: Partition, sets: list[memoryview], results: list[AppendResult], acks: int
+    ) -> list[AppendResult]:
+        """The results with record errors where batches were refused for single records."""
+        topic, name = self._node.counters.topic(partition.topic), str(partition.id)
+        for place, (records, result) in enumerate(zip(sets, results, strict=True)):
+            error = result.error
+            if error is None:
+                continue
+            if acks != NO_ANSWER:
+                error = with_record_errors(error, records, name, self._record_errors_left)
+                results[place] = result._replace(error=error)
+                if isinstance(error, InvalidDataError) and error.rejected is not None:
+                    self._record_errors_left -= len(error.rejected)
+            topic.refused(error, len(records))
         return results
 
     # Out
@@ -351,6 +372,7 @@ class ProduceRun:
     def finish_verified(self, item: Produce, began_ns: int, slot: Slot | None) -> None:
         """Answer a request that was appended by itself; `slot` where it was held until its turn."""
         self._counters.requests[item.version] += 1
+        self._record_errors_left = MAX_PER_RUN
         if slot is None:
             if not self._answer_all([item], began_ns):
                 self._counters.total_time_us.record((perf_counter_ns() - began_ns) // 1000)
@@ -420,10 +442,8 @@ class ProduceRun:
             answer.log_start_offset = result.log_start_offset
         elif result is not None and error.code not in _WITHOUT_LOG_START:
             answer.log_start_offset = result.log_start_offset
-        if isinstance(error, InvalidDataError) and error.record_index is not None:
-            answer.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=error.record_index, batch_index_error_message=str(error))
-            ]
+        if isinstance(error, InvalidDataError) and error.rejected is not None and share.partition is not None:
+            answer.record_errors = list(record_errors(error.rejected, str(share.partition.id)))
         if share.partition is not None:  # a name that somebody made up is not repeated for each of its partitions
             answer.error_message = str(error)
         if error.code == _NOT_LEADER and header.request_api_version >= _LEADER_FROM and share.partition is not None:

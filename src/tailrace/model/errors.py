@@ -131,6 +131,8 @@ from __future__ import annotations
 import errno
 from typing import ClassVar, Final
 
+from tailrace.model.record_rules import RecordRules, RejectedRecords
+
 _SHORTAGES: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 _HINTS: Final = {
     errno.ENOSPC: "free space on the disk",
@@ -165,11 +167,19 @@ class TailraceError(Exception):
 
 
 class InvalidDataError(TailraceError):
-    """`record_index` is the place in its batch of the record at fault, where it is one record's."""
+    """`record_index` is the index in its batch of the first record at fault, where single records are.
 
-    def __init__(self, message: str = "", *, record_index: int | None = None) -> None:
+    `record_rules` are the rules that this record broke; the batch can have more such records. `rejected` lists them
+    when the caller has searched the whole batch (`record.rejected`), to report each record to the producer.
+    """
+
+    def __init__(
+        self, message: str = "", *, record_index: int | None = None, rejected: RejectedRecords | None = None
+    ) -> None:
         super().__init__(message)
         self.record_index = record_index
+        self.record_rules: RecordRules | None = None
+        self.rejected = rejected
 
 
 class CorruptMessageError(InvalidDataError):

@@ -17,9 +17,10 @@ from tailrace.model.errors import (
     InvalidTimestampError,
     MessageTooLargeError,
 )
+from tailrace.model.record_rules import RecordRules
 from tailrace.record.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, BatchHeader
 from tailrace.record.compression import NONE, blocks
-from tailrace.record.kernels import FAULTS, TIMESTAMP_FAULT, BytewiseCheck, check_all, check_whole
+from tailrace.record.kernels import FAULTS, NO_KEY_FAULT, TIMESTAMP_FAULT, BytewiseCheck, check_all, check_whole
 from tailrace.record.reader import MAX_DECOMPRESSED_BYTES
 
 INT64_MIN: Final = -(1 << 63)
@@ -44,7 +45,8 @@ def check_batch(
 
     Raises InvalidRecordError or InvalidTimestampError for the first record that breaks a rule, CorruptMessageError when
     the batch is not whole in the buffer or cannot be decompressed, UnsupportedCompressionError for an unknown codec,
-    MessageTooLargeError for one that holds too much.
+    MessageTooLargeError for one that holds too much. Where others of its records may break a rule too, the error has
+    `record_rules`: `rejected.rejected_records` lists them.
     """
     attributes = header.attributes
     count = header.record_count
@@ -72,11 +74,15 @@ def check_batch(
     for block in blocks(codec, memoryview(buffer)[start:end]):
         left_bytes -= len(block)
         if left_bytes < 0:
-            raise MessageTooLargeError(
-                f"a batch of {header.size} bytes is more than {MAX_DECOMPRESSED_BYTES} when it is decompressed"
-            )
+            raise too_large(header)
         check.feed(block)
     return check.finish()
+
+
+def too_large(header: BatchHeader) -> MessageTooLargeError:
+    return MessageTooLargeError(
+        f"a batch of {header.size} bytes is more than {MAX_DECOMPRESSED_BYTES} when it is decompressed"
+    )
 
 
 class RecordCheck:
@@ -98,12 +104,19 @@ class RecordCheck:
                 bytewise.took(*taken)
             position = bytewise.read_record(piece, position, end)
             if bytewise.status:
-                raise fault_of(bytewise)
+                raise self._fault()
 
     def finish(self) -> CheckedRecords:
         if self._bytewise.finish():
-            raise fault_of(self._bytewise)
+            raise self._fault()
         return CheckedRecords(self._bytewise.max_timestamp, self._bytewise.record_of_max)
+
+    def _fault(self) -> InvalidRecordError | InvalidTimestampError:
+        error = fault_of(self._bytewise)
+        if self._bytewise.status in (NO_KEY_FAULT, TIMESTAMP_FAULT):
+            _, _, _, *rules = self._rules
+            error.record_rules = RecordRules(*rules)
+        return error
 
 
 def fault_of(bytewise: BytewiseCheck) -> InvalidRecordError | InvalidTimestampError:

@@ -25,6 +25,7 @@ from crc32c import crc32c
 
 from tailrace.env.files import Buffer
 from tailrace.model.errors import InvalidRecordError, InvalidTimestampError
+from tailrace.model.record_rules import RecordRules
 from tailrace.record.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -33,6 +34,7 @@ from tailrace.record.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC_V2,
+    TIMESTAMP_TYPE_BIT,
     BatchHeader,
     check_crc,
     set_crc,
@@ -133,6 +135,8 @@ def prepare_leader_set(
         earliest_ms, latest_ms = MIN_INT64, MAX_INT64
     else:
         earliest_ms, latest_ms = now_ms - before_max_ms, now_ms + after_max_ms
+    if attributes & TIMESTAMP_TYPE_BIT:
+        raise _stamped(RecordRules(require_key, earliest_ms, latest_ms))
     max_timestamp, _ = check_batch(
         view, 0, header, require_key=require_key, earliest_ms=earliest_ms, latest_ms=latest_ms
     )
@@ -238,8 +242,6 @@ def _check_header(header: BatchHeader, origin: Origin) -> None:
         raise InvalidRecordError(
             f"a batch states {count} records and a last offset delta of {header.last_offset_delta}"
         )
-    if header.timestamp_type == LOG_APPEND_TIME:
-        raise InvalidTimestampError("a producer set LogAppendTime in its batch; only a leader may")
     if header.is_transactional and not header.has_producer_id:
         raise InvalidRecordError("a transactional batch has no producer id")
     if origin is not _CLIENT:
@@ -254,11 +256,19 @@ def _check_header(header: BatchHeader, origin: Origin) -> None:
         )
 
 
+def _stamped(record_rules: RecordRules) -> InvalidTimestampError:
+    error = InvalidTimestampError("a producer set LogAppendTime in its batch; only a leader may", record_index=0)
+    error.record_rules = record_rules
+    return error
+
+
 def _checked_max_timestamp(
     view: memoryview, position: int, header: BatchHeader, now_ms: int, rules: ValidationRules
 ) -> int:
     """Check every record of a batch; returns the greatest timestamp that the batch will have."""
     earliest_ms, latest_ms = rules.timestamp_bounds(now_ms)
+    if header.timestamp_type == LOG_APPEND_TIME:
+        raise _stamped(RecordRules(rules.require_key, earliest_ms, latest_ms))
     checked = check_batch(
         view, position, header, require_key=rules.require_key, earliest_ms=earliest_ms, latest_ms=latest_ms
     )

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 from client_driver import CODECS, Message, Reader, RefusedError, Stored, Writer
-from client_servers import LARGEST_MESSAGE_BYTES
+from client_servers import LARGEST_MESSAGE_BYTES, Server
+from confluent_kafka import KafkaError, Producer
 
 pytestmark = pytest.mark.compat
 
 T0 = 1_700_000_000_000
 MESSAGE_TOO_LARGE = 10
+INVALID_DIFFERENT_RECORD = -138
+"""Of librdkafka: the record is good, and another one of its batch is not."""
 ODD = (
     Message(b"plain", b"key", T0),
     Message(b"no key", None, T0 + 1),
@@ -103,3 +106,24 @@ def test_the_topic_can_ask_for_a_codec_of_its_own(codec: str, reader: Reader, na
     helper.create_topic(name, settings={"compression.type": "uncompressed" if codec == "none" else codec})
     helper.produce(name, MANY, codec="lz4" if codec != "lz4" else "gzip")
     assert reader.read(name, len(MANY)) == stored(MANY)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_librdkafka_tells_records_without_a_key_from_the_others_of_their_batch(
+    codec: str, server: Server, name: str, helper: Any
+) -> None:
+    helper.create_topic(name, settings={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": server.address, "compression.type": codec, "linger.ms": 1000})
+    codes: dict[bytes, int] = {}
+
+    def delivered(error: KafkaError | None, sent: Any) -> None:
+        codes[sent.value()] = error.code() if error is not None else 0
+
+    for n in range(10):
+        producer.produce(name, b"%d" % n, None if n in (1, 4, 7) else b"key", on_delivery=delivered)
+    assert producer.flush(30) == 0
+
+    assert {value for value, code in codes.items() if code == KafkaError.INVALID_RECORD} == {b"1", b"4", b"7"}
+    others = {code for code in codes.values() if code != KafkaError.INVALID_RECORD}
+    assert others == {INVALID_DIFFERENT_RECORD}
+    assert helper.bounds(name) == (0, 0)

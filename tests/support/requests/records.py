@@ -25,6 +25,14 @@ def batch(
     return bytes(builder.build())
 
 
+def partly_keyless(codec: int = 0) -> bytes:
+    """Ten records; 1, 4 and 7 have no key, and 4 and 5 a timestamp of the far future."""
+    builder = BatchBuilder(codec=codec)
+    for n in range(10):
+        builder.append(1 << 60 if n in (4, 5) else 2000, None if n in (1, 4, 7) else b"key", b"value")
+    return bytes(builder.build())
+
+
 def changed(data: bytes, position: int, new: bytes) -> bytes:
     return data[:position] + new + data[position + len(new) :]
 
@@ -137,6 +145,10 @@ def produce(place: Place) -> Iterator[Case]:
         for index in (9, -1):
             yield Case(f"partition {index}", to(DATA, good, index=index), version)
         yield Case("without a key, compacted", to(COMPACTED, batch(key=None)), version)
+        yield Case("all without a key, compacted", to(COMPACTED, batch(4, key=None)), version)
+        yield Case("partly without a key, compacted", to(COMPACTED, partly_keyless()), version)
+        yield Case("gzip, partly without a key, compacted", to(COMPACTED, partly_keyless(codec=1)), version)
+        yield Case("partly without a key", to(DATA, partly_keyless(), index=2), version)
         if version < IDS_FROM:
             for name in STRANGE_NAMES:
                 yield Case(f"to {label(name)}", to(name, good), version)

@@ -34,6 +34,7 @@ KERNELS: Final = (
     "plain_run",
     "produce_frames",
     "rebuild",
+    "rejected",
     "rows",
     "whole",
 )
@@ -114,7 +115,7 @@ from tailrace.record.kernels.batch_run import (  # noqa: E402
     walk_run,
 )
 from tailrace.record.kernels.bytes_column import BytesColumn  # noqa: E402
-from tailrace.record.kernels.bytewise import FAULTS, TIMESTAMP_FAULT, BytewiseCheck  # noqa: E402
+from tailrace.record.kernels.bytewise import FAULTS, NO_KEY_FAULT, TIMESTAMP_FAULT, BytewiseCheck  # noqa: E402
 from tailrace.record.kernels.column_set import COLUMNS_FULL, HEADERS_FULL, KEYS_FULL, VALUES_FULL, ColumnSet  # noqa: E402
 from tailrace.record.kernels.columns import (  # noqa: E402
     COLUMNS_AT_END,
@@ -147,6 +148,7 @@ from tailrace.record.kernels.plain_run import (  # noqa: E402
 )
 from tailrace.record.kernels.produce_frames import take_frames  # noqa: E402
 from tailrace.record.kernels.rebuild import GREATEST_GROWTH, rebuild_records  # noqa: E402
+from tailrace.record.kernels.rejected import REJECTED_ROW, find_rejected  # noqa: E402
 from tailrace.record.kernels.rows import (  # noqa: E402
     BAD_HEADER,
     BAD_OFFSETS,
@@ -231,8 +233,10 @@ __all__ = [
     "KEY_START",
     "NEEDS_SLOT",
     "NOT_PLAIN",
+    "NO_KEY_FAULT",
     "NULL_TOPIC",
     "OFFSET",
+    "REJECTED_ROW",
     "ROW",
     "ROWS_FULL",
     "ROWS_TAKEN",
@@ -271,6 +275,7 @@ __all__ = [
     "columns_run",
     "digest",
     "find",
+    "find_rejected",
     "index_run",
     "interpreted",
     "keep_rows",

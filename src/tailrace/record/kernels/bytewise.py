@@ -40,6 +40,7 @@ FAULTS = {
     15: "the batch ends before it but states {found} records",
     16: "the batch states {record} records but goes on behind them",
 }
+NO_KEY_FAULT = 8
 TIMESTAMP_FAULT = 9
 
 _BAD_COUNT = cython.declare(cython.int, 1)
@@ -97,6 +98,7 @@ class BytewiseCheck:
     `status` is 0 or the first fault, a key of FAULTS; nothing is read after it. `record` is the index of the record
     being read, `between_records` whether none of its bytes has been, `found` the value at fault. `max_timestamp` is the
     greatest timestamp so far, −1 at least, and `record_of_max` the first record that has it, −1 when none is above −1.
+    `timestamp`, `key_length` and `value_length` belong to the last record that was read.
     """
 
     status = cython.declare(cython.int, visibility="readonly")
@@ -105,6 +107,9 @@ class BytewiseCheck:
     max_timestamp = cython.declare(cython.longlong, visibility="readonly")
     record_of_max = cython.declare(cython.longlong, visibility="readonly")
     between_records = cython.declare(cython.bint, visibility="readonly")
+    timestamp = cython.declare(cython.longlong, visibility="readonly")
+    key_length = cython.declare(cython.longlong, visibility="readonly")
+    value_length = cython.declare(cython.longlong, visibility="readonly")
 
     _count: cython.longlong
     _base_timestamp: cython.longlong
@@ -115,12 +120,11 @@ class BytewiseCheck:
     _latest: cython.longlong
 
     # The rest is the record being read: its next field, the bytes to skip before that, the bytes it has left after
-    # those, its headers left, its timestamp, and as much of a number as has been read.
+    # those, its headers left, and as much of a number as has been read.
     _field: cython.int
     _skip: cython.longlong
     _left: cython.longlong
     _headers: cython.longlong
-    _timestamp: cython.longlong
     _number: cython.ulonglong
     _number_bytes: cython.int
 
@@ -141,6 +145,9 @@ class BytewiseCheck:
         self.max_timestamp = -1
         self.record_of_max = -1
         self.between_records = True
+        self.timestamp = 0
+        self.key_length = 0
+        self.value_length = 0
         self._count = count
         self._base_timestamp = base_timestamp
         self._same_timestamp = same_timestamp
@@ -152,7 +159,6 @@ class BytewiseCheck:
         self._skip = 0
         self._left = 0
         self._headers = 0
-        self._timestamp = 0
         self._number = 0
         self._number_bytes = 0
 
@@ -253,18 +259,20 @@ class BytewiseCheck:
             self._left = value
             self._field = _AT_ATTRIBUTES
         elif self._field == _AT_TIMESTAMP:
-            self._timestamp = self._base_timestamp
+            self.timestamp = self._base_timestamp
             if not self._same_timestamp:
-                self._timestamp = _wrapping_sum(self._base_timestamp, value)
+                self.timestamp = _wrapping_sum(self._base_timestamp, value)
             self._field = _AT_OFFSET
         elif self._field == _AT_OFFSET:
             if value != self.record and self._require_offsets:
                 self._fail(_BAD_OFFSET, value)
             self._field = _AT_KEY
         elif self._field == _AT_KEY:
+            self.key_length = value
             self._take_key_length(value)
             self._field = _AT_VALUE
         elif self._field == _AT_VALUE:
+            self.value_length = value
             self._skip_bytes(value, -1, _BAD_VALUE)
             self._field = _AT_HEADER_COUNT
         elif self._field == _AT_HEADER_COUNT:
@@ -287,8 +295,8 @@ class BytewiseCheck:
         """Where both the key and the timestamp are at fault the key is named, as Kafka does."""
         if length < 0 and self._require_key:
             self._fail(_NO_KEY if length == -1 else _BAD_KEY, length)
-        elif self._timestamp != -1 and not self._earliest <= self._timestamp <= self._latest:
-            self._fail(_BAD_TIMESTAMP, self._timestamp)
+        elif self.timestamp != -1 and not self._earliest <= self.timestamp <= self._latest:
+            self._fail(_BAD_TIMESTAMP, self.timestamp)
         else:
             self._skip_bytes(length, -1, _BAD_KEY)
 
@@ -311,8 +319,8 @@ class BytewiseCheck:
         if self._left > 0:
             self._fail(_UNDERRUN, self._left)
             return
-        if self._timestamp > self.max_timestamp:
-            self.max_timestamp = self._timestamp
+        if self.timestamp > self.max_timestamp:
+            self.max_timestamp = self.timestamp
             self.record_of_max = self.record
         self.record += 1
         self._field = _AT_LENGTH
