@@ -74,19 +74,6 @@ def test_with_a_flush_for_every_record_an_acknowledgement_waits_for_the_disk() -
     assert got.high_watermark == 2
 
 
-@pytest.mark.spec("RP-08")
-def test_an_acknowledgement_that_does_not_come_in_time_is_told_so() -> None:
-    broker = SimBroker().start()
-    client = broker.client()
-    client.create_topic("orders", configs={"flush.messages": "1"})
-    asked = client.post(produce_request("orders", batch(1, 100)), 9)
-    broker.world.clock.advance(1000)  # the disk has not answered
-    broker.node.purgatory.expire_due(broker.world.clock.monotonic_ms())
-    assert client.read().pop(asked).responses[0].partition_responses[0].error_code == 7
-    broker.run()
-    assert client.fetch("orders", 0).high_watermark == 1, "it was written all the same"
-
-
 @pytest.mark.parametrize("flush_messages", ["1", str(2**63 - 1)])
 @pytest.mark.parametrize("seed", range(12))
 def test_power_is_lost_at_any_moment(seed: int, flush_messages: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tailrace.model.errors import TailraceError
+from tailrace.model.errors import RequestTimedOutError, TailraceError
 from tailrace.protocol.headers import RequestHeader
 from tailrace.protocol.produce_shape import ProduceShape
 from tailrace.storage.append import AppendResult
@@ -73,3 +73,15 @@ class Produce:
                 if not is_done:
                     return False
         return True
+
+    def time_out(self) -> None:
+        """Each share that a replica has not acknowledged by now fails. The timeout is not for flushes of the leader's
+        log, as in Kafka, where an append has ended only after its flush: a share that waits for one goes on waiting."""
+        for share in self.shares:
+            if share.error is None:
+                assert share.partition is not None
+                assert share.result is not None
+                last_offset = share.result.last_offset
+                is_done, share.error = share.partition.acknowledgement(last_offset, self.acks)
+                if not is_done and not share.partition.awaits_only_flush(last_offset, self.acks):
+                    share.error = RequestTimedOutError(f"not acknowledged within {self.timeout_ms} ms")

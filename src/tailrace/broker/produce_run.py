@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.produce_request import Produce, Share
 from tailrace.broker.produce_rules import refusal
-from tailrace.broker.purgatory import Operation, Watched
+from tailrace.broker.purgatory import LONGEST_WAIT_MS, Operation, Watched
 from tailrace.broker.record_errors import MAX_PER_RUN, record_errors, with_record_errors
 from tailrace.broker.transactional_produce import ACKS, TransactionalProduces
 from tailrace.model.errors import (
@@ -19,7 +19,6 @@ from tailrace.model.errors import (
     InvalidRequestError,
     InvalidRequiredAcksError,
     InvalidTopicError,
-    RequestTimedOutError,
     TailraceError,
 )
 from tailrace.model.internal_topics import INTERNAL_TOPICS
@@ -384,10 +383,13 @@ class ProduceRun:
             self._channel.answer(slot, [])
 
     def _wait(self, item: Produce, began_ns: int, slot: Slot) -> None:
-        watched = [share.partition for share in item.shares if share.partition is not None]
         operation = DelayedProduce(self, item, slot, began_ns)
         slot.when_dropped = lambda: self._node.purgatory.abandon(operation)
-        self._node.purgatory.wait(operation, watched, item.timeout_ms)
+        self.wait(operation, item, item.timeout_ms)
+
+    def wait(self, operation: DelayedProduce, item: Produce, timeout_ms: int) -> None:
+        watched = [share.partition for share in item.shares if share.partition is not None]
+        self._node.purgatory.wait(operation, watched, timeout_ms)
 
     def answer_later(self, slot: Slot, item: Produce, began_ns: int) -> None:
         self._counters.total_time_us.record((perf_counter_ns() - began_ns) // 1000)
@@ -475,9 +477,6 @@ class DelayedProduce(Operation):
         return True
 
     def expire(self) -> None:
-        item = self._item
-        if not item.is_settled():
-            for share in item.shares:
-                if share.error is None:
-                    share.error = RequestTimedOutError(f"not acknowledged within {item.timeout_ms} ms")
-        self._run.answer_later(self._slot, item, self._began_ns)
+        self._item.time_out()
+        self.is_over = False
+        self._run.wait(self, self._item, LONGEST_WAIT_MS)

@@ -308,6 +308,14 @@ class Partition:
                 )
         return _DONE
 
+    def awaits_only_flush(self, last_offset: int, acks: int) -> bool:
+        """Whether an append that ends with `last_offset` is on all replicas that it must reach, and cannot be
+        acknowledged only because of a flush of this log."""
+        log = self._led
+        if log is None or log.failure is not None or self.is_flushed(last_offset):
+            return False
+        return acks != ALL_IN_SYNC or self._replicated_end(log).offset > last_offset
+
     # In-sync replicas and the high watermark
 
     @property
@@ -374,24 +382,27 @@ class Partition:
 
     def _advance(self, log: UnifiedLog) -> bool:
         """Move the high watermark as far as the replicas allow; whether it moved."""
-        new = log.local.end
-        if self._followers:
-            if self.is_under_min_isr:
-                return False
-            new = committed_end(
-                new,
-                self._followers,
-                self.isr_state.maximal_isr,
-                self._brokers.may_join_isr,
-                self._clock.monotonic_ms(),
-                self._max_lag_ms,
-            )
+        if self._followers and self.is_under_min_isr:
+            return False
+        new = self._replicated_end(log)
         if new.offset > log.recovery_point < log.flush_awaited:
             new = LogOffsetMetadata(log.recovery_point)
         has_moved = log.maybe_increment_high_watermark(new)
         if has_moved:
             self._note_high_watermark()
         return has_moved
+
+    def _replicated_end(self, log: UnifiedLog) -> LogOffsetMetadata:
+        if not self._followers:
+            return log.local.end
+        return committed_end(
+            log.local.end,
+            self._followers,
+            self.isr_state.maximal_isr,
+            self._brokers.may_join_isr,
+            self._clock.monotonic_ms(),
+            self._max_lag_ms,
+        )
 
     def _flush_ended(self) -> None:
         if self._led is not None:
@@ -497,11 +508,14 @@ class Partition:
                 lowest = state.log_start_offset
         return lowest
 
-    def delete_records(self, offset: int, done: Callable[[int], None], failed: Callable[[TailraceError], None]) -> None:
+    def delete_records(
+        self, offset: int, done: Callable[[int], None], failed: Callable[[TailraceError], None]
+    ) -> int | None:
         """Forget everything below `offset`, or the high watermark for −1.
 
         `done` gets the offset when the leader's log begins there for good; the request is answered when
-        `low_watermark` has reached it too.
+        `low_watermark` has reached it too. Returns the offset at which the log begins from now on, though a crash can
+        undo that until `done` is called; None when `failed` was called.
         """
         try:
             log = self._log_for(NO_LEADER_EPOCH, leader_only=True)
@@ -514,3 +528,5 @@ class Partition:
             self._log_starts.increment_log_start(self.id, start, ended, failed)
         except TailraceError as error:
             failed(error)
+            return None
+        return start

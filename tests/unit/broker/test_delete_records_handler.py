@@ -93,6 +93,28 @@ def test_the_answer_waits_until_the_start_is_on_disk(node: LogNode) -> None:
     assert len(node.purgatory) == 0
 
 
+@pytest.mark.parametrize("timeout_ms", [0, -1, 1])
+@pytest.mark.parametrize("offset", [3, UP_TO_HIGH_WATERMARK])
+def test_the_leaders_disk_is_not_part_of_the_timeout(node: LogNode, timeout_ms: int, offset: int) -> None:
+    """As in Kafka, which has deleted the records when it responds. Its response promises less: they may come back."""
+    answers = begin(node, request(offset, timeout_ms=timeout_ms), 2)
+    node.pass_time(100)
+    node.run()
+    (row,) = answers[0].topics[0].partitions
+    assert (row.error_code, row.low_watermark) == (0, 10 if offset < 0 else 3)
+    assert len(node.purgatory) == 0
+
+
+def test_a_disk_that_refuses_after_the_timeout(node: LogNode) -> None:
+    node.world.disk.fail_next("create", lambda path: "log-start-offset-checkpoint" in path, errno.EIO)
+    answers = begin(node, request(3, timeout_ms=0), 2)
+    node.purgatory.expire_due(node.world.clock.monotonic_ms())
+    assert answers == []
+    node.run()
+    assert answers[0].topics[0].partitions[0].error_code == STORAGE
+    assert len(node.purgatory) == 0
+
+
 def test_a_disk_that_refuses(node: LogNode) -> None:
     node.world.disk.fail_next("create", lambda path: "log-start-offset-checkpoint" in path, errno.EIO)
     assert one(node, request(3))[0] == STORAGE
@@ -149,6 +171,19 @@ def test_a_timeout_below_zero_is_none_at_all(pair: LogNode) -> None:
     pair.run()
     pair.pass_time(0)
     assert answers[0].topics[0].partitions[0].error_code == TIMED_OUT
+
+
+def test_partitions_whose_followers_are_late_time_out_alone(pair: LogNode) -> None:
+    pair.learn(*topic("orders"))
+    pair.produce("orders", timestamps=(1000, 2000))
+    asked = request(2, name="pair", timeout_ms=0)
+    asked.topics += request(1).topics
+    answers = begin(pair, asked, 2)
+    pair.purgatory.expire_due(pair.world.clock.monotonic_ms())
+    assert answers == []
+    pair.run()
+    rows = {each.name: (each.partitions[0].error_code, each.partitions[0].low_watermark) for each in answers[0].topics}
+    assert rows == {"pair": (TIMED_OUT, -1), "orders": (0, 1)}
 
 
 def test_the_lead_goes_to_another(pair: LogNode) -> None:

@@ -1,7 +1,9 @@
 """DeleteRecords: forget everything of a partition below an offset.
 
 A partition is done when its log begins at the offset for good, and those of all live replicas do too: the low watermark
-has reached it. What is not done when the time is up is answered with REQUEST_TIMED_OUT; it may still happen.
+has reached it. The timeout is for other replicas, as in Kafka: a partition whose replicas have not followed by then is
+answered with REQUEST_TIMED_OUT, and its records may still be deleted. If a partition only waits for the leader's own
+disk, the response waits too. Kafka responds before that write, so even a timeout of 0 is no error there.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.context import RequestContext
-from tailrace.broker.purgatory import Operation, Watched
+from tailrace.broker.purgatory import LONGEST_WAIT_MS, Operation, Watched
 from tailrace.model.errors import (
     InvalidTopicError,
     RequestTimedOutError,
@@ -30,6 +32,7 @@ from tailrace.replication.partition import Partition
 
 if TYPE_CHECKING:
     from tailrace.broker.node import Node
+    from tailrace.broker.purgatory import Purgatory
 
 NO_LOW_WATERMARK: Final = -1
 
@@ -39,13 +42,16 @@ class _Deletion(Operation):
 
     kind = "DeleteRecords"
 
-    def __init__(self, reply: Callable[[DeleteRecordsResponse], None]) -> None:
+    def __init__(self, purgatory: Purgatory, reply: Callable[[DeleteRecordsResponse], None]) -> None:
+        self._purgatory = purgatory
         self._reply = reply
         self._results: dict[TopicPartition, DeleteRecordsPartitionResult] = {}
         self._open: dict[TopicPartition, Partition] = {}
         """Partitions that are not answered yet."""
         self._starts: dict[TopicPartition, int] = {}
         """Where their logs begin for good."""
+        self._moved_to: dict[TopicPartition, int] = {}
+        """Where their logs begin, unless the leader crashes before that is on its disk."""
 
     def add(self, partition: TopicPartition) -> DeleteRecordsPartitionResult:
         result = DeleteRecordsPartitionResult(partition_index=partition.partition, low_watermark=NO_LOW_WATERMARK)
@@ -58,6 +64,9 @@ class _Deletion(Operation):
     @property
     def watched(self) -> list[Partition]:
         return list(self._open.values())
+
+    def moves(self, partition: TopicPartition, start: int) -> None:
+        self._moved_to[partition] = start
 
     def begins(self, partition: TopicPartition, start: int) -> None:
         self._starts[partition] = start
@@ -82,9 +91,19 @@ class _Deletion(Operation):
         return not self._open
 
     def expire(self) -> None:
-        for name in self._open:
-            self._results[name].error_code = RequestTimedOutError.code
-        self._answer()
+        for name, partition in list(self._open.items()):
+            if not self._is_only_unsaved(name, partition):
+                self._results[name].error_code = RequestTimedOutError.code
+                del self._open[name]
+        self.is_over = False
+        self._purgatory.wait(self, self.watched, LONGEST_WAIT_MS)
+
+    def _is_only_unsaved(self, name: TopicPartition, partition: Partition) -> bool:
+        """Whether all replicas have deleted the records, and only the leader's disk is waited for."""
+        try:
+            return name not in self._starts and partition.low_watermark >= self._moved_to[name]
+        except TailraceError:
+            return True  # `try_complete` finds the same error and notes it
 
     def _answer(self) -> None:
         topics: dict[str, DeleteRecordsTopicResult] = {}
@@ -101,7 +120,7 @@ def handle(
         for topic in request.topics
         for wanted in topic.partitions
     }  # of a partition that is named twice the last word counts
-    deletion = _Deletion(reply)
+    deletion = _Deletion(node.purgatory, reply)
     for name in offsets:
         result = deletion.add(name)
         try:
@@ -115,9 +134,11 @@ def handle(
         node.purgatory.moved(partition)
 
     for partition in watched:
-        partition.delete_records(
+        start = partition.delete_records(
             offsets[partition.id], partial(deletion.begins, partition.id), partial(failed, partition)
         )
+        if start is not None:
+            deletion.moves(partition.id, start)
     context.when_dropped(lambda: node.purgatory.abandon(deletion))
     node.purgatory.wait(deletion, watched, request.timeout_ms)
 

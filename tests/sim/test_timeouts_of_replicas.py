@@ -1,0 +1,140 @@
+"""Timeouts of requests that wait for replicas: they are for other brokers, not for the leader's own disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.brokers.simulated import CONTROLLER, SimBroker, SimClient, produce_request
+from support.logs.builders import batch
+from tailrace.metadata.versions import SUPPORTED_FEATURES
+from tailrace.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from tailrace.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from tailrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+TIMED_OUT = 7
+TIMEOUT_MS = 1000  # of `produce_request`
+
+
+@pytest.fixture
+def client() -> SimClient:
+    """Of a broker that leads `pair`, whose follower never fetches, and `flushed`, whose appends wait for the disk."""
+    broker = SimBroker().start()
+    register_silent_broker(broker)
+    client = broker.client()
+    for name, brokers in (("pair", [1, 2]), ("flushed", [1]), ("flushed-pair", [1, 2])):
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=brokers)],
+            configs=[CreatableTopicConfig(name="flush.messages", value="1")] if "flushed" in name else [],
+        )
+        (created,) = client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 7).topics
+        assert created.error_code == 0, created
+    return client
+
+
+def register_silent_broker(broker: SimBroker) -> None:
+    controller = broker.client(CONTROLLER)
+    registration = BrokerRegistrationRequest(
+        broker_id=2,
+        cluster_id=broker.node.cluster_id,
+        incarnation_id=bytes([2]) * 16,
+        listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9192, security_protocol=0)],
+        features=[
+            Feature(name=name, min_supported_version=first, max_supported_version=last)
+            for name, (first, last) in SUPPORTED_FEATURES.items()
+        ],
+        log_dirs=[bytes([200]) * 16],
+    )
+    registered: Any = controller.ask(registration, 4)
+    assert registered.error_code == 0, registered
+    beat: Any = controller.ask(
+        BrokerHeartbeatRequest(
+            broker_id=2,
+            broker_epoch=registered.broker_epoch,
+            current_metadata_offset=broker.node.image.offset,
+        ),
+        1,
+    )
+    assert not beat.is_fenced, beat
+
+
+def expire(client: SimClient, ms: int = TIMEOUT_MS) -> None:
+    """Let time pass while the disk does nothing."""
+    broker = client._broker
+    broker.world.clock.advance(ms)
+    broker.node.purgatory.expire_due(broker.world.clock.monotonic_ms())
+
+
+def results(response: Any) -> dict[str, tuple[int, int]]:
+    """Error code and base offset by topic."""
+    return {
+        topic.name: (part.error_code, part.base_offset)
+        for topic in response.responses
+        for part in topic.partition_responses
+    }
+
+
+def to(*topics: str, acks: int = -1, timeout_ms: int = TIMEOUT_MS) -> Any:
+    request = produce_request(topics[0], batch(1, 100), acks=acks)
+    request.timeout_ms = timeout_ms
+    for name in topics[1:]:
+        request.topic_data += produce_request(name, batch(1, 100)).topic_data
+    return request
+
+
+@pytest.mark.spec("RP-08")
+def test_a_produce_that_replicas_do_not_acknowledge_in_time_says_so(client: SimClient) -> None:
+    asked = client.post(to("pair"), 9)
+    client._broker.run()
+    expire(client, TIMEOUT_MS - 1)
+    assert asked not in client.read()
+    expire(client, 1)
+    assert results(client.read().pop(asked)) == {"pair": (TIMED_OUT, 0)}
+    log = client._broker.node.replicas.partition("pair", 0).log
+    assert log is not None
+    assert log.log_end_offset == 1, "it was written all the same"
+
+
+@pytest.mark.spec("RP-08")
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("timeout_ms", [0, -1, 1, TIMEOUT_MS])
+def test_a_flush_of_the_leader_is_not_part_of_the_timeout(client: SimClient, timeout_ms: int, acks: int) -> None:
+    asked = client.post(to("flushed", acks=acks, timeout_ms=timeout_ms), 9)
+    expire(client)
+    assert asked not in client.read(), "the sync has not begun"
+    client._broker.run()
+    assert results(client.read().pop(asked)) == {"flushed": (0, 0)}
+    assert len(client._broker.node.purgatory) == 0
+
+
+@pytest.mark.spec("RP-08")
+def test_a_flush_does_not_hide_that_replicas_are_late(client: SimClient) -> None:
+    asked = client.post(to("flushed-pair"), 9)
+    expire(client)
+    assert results(client.read().pop(asked)) == {"flushed-pair": (TIMED_OUT, 0)}
+
+
+@pytest.mark.spec("RP-08")
+def test_partitions_that_are_acknowledged_do_not_time_out_with_others(client: SimClient) -> None:
+    asked = client.post(to("pair", "flushed"), 9)
+    expire(client)
+    assert asked not in client.read(), "the sync has not begun"
+    client._broker.run()
+    assert results(client.read().pop(asked)) == {"pair": (TIMED_OUT, 0), "flushed": (0, 0)}
+
+
+def test_a_client_that_leaves_is_not_waited_for(client: SimClient) -> None:
+    client.post(to("flushed"), 9)
+    expire(client)
+    client.leave()
+    assert len(client._broker.node.purgatory) == 0
+    client._broker.run()
