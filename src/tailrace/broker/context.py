@@ -23,6 +23,9 @@ class ClientConnection(Protocol):
     def when_closed(self, key: Hashable, action: Callable[[], None]) -> None:
         """`action` is called when the client has gone away; under the same key there is only the last one."""
 
+    def fail(self, error: Exception) -> None:
+        """Close the connection; requests that came after this one are not handled."""
+
 
 class RequestContext:
     """`listener` is the name of the one that the client connected to; `now_ms` is the wall clock at arrival."""
@@ -63,6 +66,12 @@ class RequestContext:
         """`action` is called when the client goes away, answered or not."""
         if self.connection is not None:
             self.connection.when_closed(key, action)
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection instead of a response."""
+        if self.connection is None:
+            raise error
+        self.connection.fail(error)
 
     def when_dropped(self, action: Callable[[], None]) -> None:
         """`action` is called if the client goes away before it is answered."""

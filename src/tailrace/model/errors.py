@@ -106,6 +106,7 @@
     │   └── ShareSessionLimitReachedError 133
     ├── TopicAuthorizationError       29
     ├── TransactionalIdAuthorizationError 53
+    ├── SecurityDisabledError         54
     ├── NotControllerError            41
     ├── InconsistentVoterSetError     94  the metadata log has other voters than this node: do not start
     ├── PolicyViolationError          44
@@ -558,6 +559,11 @@ class TopicAuthorizationError(TailraceError):
 class TransactionalIdAuthorizationError(TailraceError):
     code = 53
     hint = "send transactional batches in requests that name the transactional id"
+
+
+class SecurityDisabledError(TailraceError):
+    code = 54
+    hint = "the broker has no authorizer: every client may do everything"
 
 
 class InvalidRequiredAcksError(TailraceError):

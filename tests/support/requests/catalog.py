@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from support.requests.case import Case, Place
 from support.requests.classic_groups import classic_members, groups_from_outside
-from support.requests.cluster import describe_quorum, elect_leaders, unregister_broker, update_features
+from support.requests.cluster import acls, describe_quorum, elect_leaders, unregister_broker, update_features
 from support.requests.configs import alter_configs, describe_configs, incremental_alter_configs, list_config_resources
 from support.requests.consumer_groups import consumer_groups, no_coordinators
 from support.requests.logs import (
@@ -68,6 +68,7 @@ GROUPS: tuple[Callable[[Place], Iterator[Case]], ...] = (
     create_partitions,
     elect_leaders,
     describe_quorum,
+    acls,
     update_features,
     unregister_broker,
     delete_topics,

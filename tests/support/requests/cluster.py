@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from support.requests.case import DATA, Case, Place, versions
 from tailrace.protocol.message import Request
+from tailrace.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from tailrace.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from tailrace.protocol.messages.describe_acls import DescribeAclsRequest
 from tailrace.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     RequestPartitionData,
@@ -46,6 +49,24 @@ def describe_quorum(place: Place) -> Iterator[Case]:
         yield Case("partition 1", of((quorum, [1])), version)
         yield Case("two partitions", of((quorum, [0, 1])), version)
         yield Case("two topics", of((quorum, [0]), ("nope", [0])), version)
+
+
+def acls(place: Place) -> Iterator[Case]:
+    """On servers without an authorizer. 0 is an unknown resource type, operation or kind of permission."""
+    for version in versions(CreateAclsRequest):
+        for resource, operation, permission in ((2, 3, 3), (99, 99, 99), (0, 3, 3), (2, 0, 3), (2, 3, 0)):
+            what = f"type {resource}, operation {operation}, permission {permission}"
+            created = AclCreation(resource_name="t", principal="User:a", host="*")
+            created.resource_type, created.operation, created.permission_type = resource, operation, permission
+            yield Case(what, CreateAclsRequest(creations=[created, created]), version)
+            deleted = DeleteAclsFilter(resource_type_filter=resource, operation=operation, permission_type=permission)
+            yield Case(what, DeleteAclsRequest(filters=[deleted, deleted]), version)
+            described = DescribeAclsRequest(
+                resource_type_filter=resource, operation=operation, permission_type=permission
+            )
+            yield Case(what, described, version)
+        yield Case("nothing", CreateAclsRequest(), version)
+        yield Case("nothing", DeleteAclsRequest(), version)
 
 
 def update_features(place: Place) -> Iterator[Case]:
