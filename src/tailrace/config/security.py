@@ -1,4 +1,6 @@
-"""Settings of encryption, authentication and authorisation. None of them exist yet: asking for one stops the start."""
+"""Settings of encryption, authentication and authorization, which do not exist yet: a setting that asks for one of them
+stops the start. Settings that only tune a login ask for nothing. As in Kafka, they may be changed at run time.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from tailrace.config.table import (
     MIN_LONG,
     MIN_SHORT,
     Effect,
+    Mode,
     Real,
     boolean,
     choice,
@@ -25,6 +28,7 @@ from tailrace.config.table import (
 )
 
 NONE: Final = Effect.NONE
+LATER: Final = Effect.LATER
 REFUSED: Final = Effect.REFUSED
 
 
@@ -67,17 +71,29 @@ class SecurityConfig:
     sasl_jaas_config: str | None = key(None, password, "of SASL: jaas config", effect=REFUSED)
     sasl_kerberos_kinit_cmd: str = key("/usr/bin/kinit", plain, "of SASL: kerberos kinit cmd", effect=REFUSED)
     sasl_kerberos_min_time_before_relogin: int = key(
-        60_000, whole(MIN_LONG, MAX_LONG), "of SASL: kerberos min time before relogin", effect=REFUSED
+        60_000,
+        whole(MIN_LONG, MAX_LONG),
+        "minimum time between two Kerberos logins, in ms",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
     )
     sasl_kerberos_principal_to_local_rules: tuple[str, ...] = key(
         ("DEFAULT",), text_list, "of SASL: kerberos principal to local rules", effect=REFUSED
     )
     sasl_kerberos_service_name: str | None = key(None, plain, "of SASL: kerberos service name", effect=REFUSED)
     sasl_kerberos_ticket_renew_jitter: float = key(
-        0.05, Real(), "of SASL: kerberos ticket renew jitter", effect=REFUSED
+        0.05,
+        Real(),
+        "random share of the time after which a Kerberos ticket is renewed",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
     )
     sasl_kerberos_ticket_renew_window_factor: float = key(
-        0.8, Real(), "of SASL: kerberos ticket renew window factor", effect=REFUSED
+        0.8,
+        Real(),
+        "share of the lifetime of a Kerberos ticket after which it is renewed",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
     )
     sasl_login_callback_handler_class: str | None = key(
         None, class_name, "of SASL: login callback handler class", effect=REFUSED
@@ -90,13 +106,33 @@ class SecurityConfig:
         None, whole(MIN_INT, MAX_INT), "of SASL: login read timeout ms", effect=REFUSED
     )
     sasl_login_refresh_buffer_seconds: int = key(
-        300, whole(MIN_SHORT, MAX_SHORT), "of SASL: login refresh buffer seconds", effect=REFUSED
+        300,
+        whole(MIN_SHORT, MAX_SHORT),
+        "time before a login credential expires at which it is refreshed",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
     )
     sasl_login_refresh_min_period_seconds: int = key(
-        60, whole(MIN_SHORT, MAX_SHORT), "of SASL: login refresh min period seconds", effect=REFUSED
+        60,
+        whole(MIN_SHORT, MAX_SHORT),
+        "minimum time between two refreshes of a login credential",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
     )
-    sasl_login_refresh_window_factor: float = key(0.8, Real(), "of SASL: login refresh window factor", effect=REFUSED)
-    sasl_login_refresh_window_jitter: float = key(0.05, Real(), "of SASL: login refresh window jitter", effect=REFUSED)
+    sasl_login_refresh_window_factor: float = key(
+        0.8,
+        Real(),
+        "share of the lifetime of a login credential after which it is refreshed",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
+    )
+    sasl_login_refresh_window_jitter: float = key(
+        0.05,
+        Real(),
+        "random share of the time after which a login credential is refreshed",
+        mode=Mode.PER_BROKER,
+        effect=LATER,
+    )
     sasl_login_retry_backoff_max_ms: int = key(
         10_000, whole(MIN_LONG, MAX_LONG), "of SASL: login retry backoff max ms", effect=REFUSED
     )

@@ -323,6 +323,16 @@ REFUSED: Final[list[tuple[int, str, list[Operation], int]]] = [
 ]
 
 
+def test_a_setting_of_a_part_that_is_not_built_yet_can_be_altered_as_in_kafka(node: ConfigNode) -> None:
+    key = "sasl.kerberos.min.time.before.relogin"
+    assert alter(node, BROKER, "", (key, SET, "1234")) == INVALID_REQUEST
+    assert alter(node, BROKER, "1", (key, SET, "x")) == INVALID_REQUEST
+    assert alter(node, BROKER, "1", (key, SET, "1234")) == NONE
+    assert described(node, BROKER, "1", key) == ("1234", OF_BROKER, [(key, "1234", OF_BROKER), (key, "60000", DEFAULT)])
+    assert alter(node, BROKER, "1", (key, DELETE, None)) == NONE
+    assert described(node, BROKER, "1", key) == ("60000", DEFAULT, [(key, "60000", DEFAULT)])
+
+
 @pytest.mark.spec("CF-03")
 @pytest.mark.parametrize(("kind", "name", "operations", "code"), REFUSED)
 def test_what_is_refused(node: ConfigNode, kind: int, name: str, operations: list[Operation], code: int) -> None:

@@ -124,9 +124,20 @@ def test_overrides_stand_on_defaults() -> None:
 def test_what_changes_at_run_time_is_what_kafka_lets_change() -> None:
     """Kafka's own list, without what asks for security and listeners, which are fixed here."""
     changing = {name for name, row in server_keys().items() if row.mode is not Mode.READ_ONLY}
-    assert {name for name, row in server_keys().items() if row.mode is Mode.PER_BROKER} == {"cordoned.log.dirs"}
-    assert changing == DYNAMIC
+    per_broker = {name for name, row in server_keys().items() if row.mode is Mode.PER_BROKER}
+    assert per_broker == {"cordoned.log.dirs"} | LOGIN_TUNING
+    assert changing == DYNAMIC | LOGIN_TUNING
 
+
+LOGIN_TUNING = {
+    "sasl.kerberos.min.time.before.relogin",
+    "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor",
+    "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds",
+    "sasl.login.refresh.window.factor",
+    "sasl.login.refresh.window.jitter",
+}
 
 DYNAMIC = set(
     re.findall(

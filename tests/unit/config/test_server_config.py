@@ -9,7 +9,7 @@ import pytest
 from tailrace.config.listeners import Listener
 from tailrace.config.properties import parse_properties
 from tailrace.config.server import ServerConfig, server_keys
-from tailrace.config.table import ConfigError
+from tailrace.config.table import ConfigError, Mode
 from tailrace.config.voters import Address, Voter
 
 # What a single node's properties file of Kafka sets.
@@ -196,6 +196,24 @@ def test_a_broker_that_was_meant_to_be_closed_never_opens(settings: dict[str, st
     with pytest.raises(ConfigError, match=r"no encryption, authentication or authorisation yet") as refused:
         ServerConfig.single_node(settings)
     assert "secret" not in str(refused.value).replace("delegation.token.secret.key", "")
+
+
+LOGIN_TUNING: Final = {
+    "sasl.kerberos.min.time.before.relogin": "5",
+    "sasl.kerberos.ticket.renew.jitter": "0.1",
+    "sasl.kerberos.ticket.renew.window.factor": "0.5",
+    "sasl.login.refresh.buffer.seconds": "5",
+    "sasl.login.refresh.min.period.seconds": "5",
+    "sasl.login.refresh.window.factor": "0.5",
+    "sasl.login.refresh.window.jitter": "0.1",
+}
+
+
+@pytest.mark.parametrize("key", LOGIN_TUNING)
+def test_settings_that_tune_a_login_do_not_ask_for_security(key: str) -> None:
+    """In Kafka they can be changed at run time for one broker."""
+    assert ServerConfig.single_node({key: LOGIN_TUNING[key]}).unknown == ()
+    assert server_keys()[key].mode is Mode.PER_BROKER
 
 
 def test_defaults_of_security_are_not_asking_for_it() -> None:
