@@ -15,7 +15,7 @@ from tailrace.config.log import LogConfig
 from tailrace.config.overrides import ClientMetricsConfig, GroupOverrides
 from tailrace.config.server import ServerConfig, server_keys
 from tailrace.config.server_checks import check_listener_prefix
-from tailrace.config.table import ConfigError, Key, Kind, Mode, keys_of, parsed, text_list
+from tailrace.config.table import ConfigError, Key, Kind, Mode, keys_of, parsed
 from tailrace.config.topic_defaults import synonyms
 
 TOPIC: Final = 2
@@ -138,9 +138,27 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_list(resource_type: int, name: str) -> bool:
-    """Whether a value can be appended to or taken away from."""
+    """Whether elements can be appended to the value or removed from it.
+
+    Kafka can do that to lists of topics and brokers, not to those of client metrics subscriptions.
+    """
     row = keys_of_resource(resource_type).get(name)
-    return row is not None and row.kind is Kind.LIST
+    return row is not None and row.kind is Kind.LIST and resource_type in (TOPIC, BROKER)
+
+
+def edited_list(present: str, operation: int, operand: str) -> str:
+    """The list `present` after APPEND or SUBTRACT of the elements in `operand`, as Kafka edits it.
+
+    An element that is in the list is not added again. Each element of `operand` removes one occurrence; one that is
+    not in the list changes nothing.
+    """
+    elements = [each for each in present.split(",") if each]
+    for element in operand.rstrip(",").split(","):
+        if operation == APPEND and element not in elements:
+            elements.append(element)
+        elif operation == SUBTRACT and element in elements:
+            elements.remove(element)
+    return ",".join(elements)
 
 
 def incrementally_altered(
@@ -157,13 +175,7 @@ def incrementally_altered(
             raise ConfigError(f"{name}: is no list, so nothing can be appended to it or taken from it")
         else:
             row = keys_of_resource(resource_type)[name]
-            parts = text_list(altered.get(name, row.default_text or ""))
-            named = text_list(value or "")
-            if operation == APPEND:
-                parts += tuple(part for part in named if part not in parts)
-            else:
-                parts = tuple(part for part in parts if part not in named)
-            altered[name] = ",".join(parts)
+            altered[name] = edited_list(altered.get(name, row.default_text or ""), operation, value or "")
     return altered
 
 

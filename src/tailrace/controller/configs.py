@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tailrace.config.validation import GROUP
+from tailrace.config.validation import APPEND, DELETE, GROUP, SET, SUBTRACT, edited_list
 from tailrace.controller.config_rules import RESOURCES, can_be_appended_to, check_overrides, default_text
 from tailrace.controller.decision import Decision
 from tailrace.controller.limits import check_records
@@ -29,11 +29,6 @@ from tailrace.protocol.messages import alter_configs, incremental_alter_configs
 from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.settings import ConfigRecord
 from tailrace.protocol.records.topics import ClearElrRecord
-
-SET: Final = 0
-DELETE: Final = 1
-APPEND: Final = 2
-SUBTRACT: Final = 3
 
 MIN_ISR: Final = "min.insync.replicas"
 
@@ -116,14 +111,7 @@ def _operated(
     present = state.image.configs.get((kind, name), {}).get(key)
     if present is None:
         present = default_text(kind, key) or ""
-    values, operands = [each for each in present.split(",") if each], (change.value or "").split(",")
-    if operation == APPEND:
-        values += [each for each in dict.fromkeys(operands) if each not in values]
-    else:
-        for operand in operands:
-            if operand in values:
-                values.remove(operand)
-    return ",".join(values)
+    return edited_list(present, operation, change.value or "")
 
 
 def _changed(state: ClusterState, kind: int, name: str, changes: Changes) -> Sequence[VersionedRecord]:

@@ -226,6 +226,38 @@ def test_a_topics_settings_change_one_by_one(node: ConfigNode, version: int) -> 
     assert (log.config.retention_ms, log.config.cleanup_policy) == (7_200_000, ("compact",))
 
 
+POLICY, THROTTLED = "cleanup.policy", "leader.replication.throttled.replicas"
+
+
+# What Kafka 4.3.1 makes of the same; the value of the override, as it is stored.
+@pytest.mark.spec("CF-02")
+@pytest.mark.parametrize(
+    ("key", "operations", "value"),
+    [
+        (POLICY, [(APPEND, "compact")], "delete,compact"),
+        (POLICY, [(APPEND, "compact"), (APPEND, "compact")], "delete,compact"),
+        (POLICY, [(APPEND, "compact"), (APPEND, "compact,delete")], "delete,compact"),
+        (POLICY, [(APPEND, "compact,compact")], "delete,compact"),
+        (POLICY, [(APPEND, "compact,")], "delete,compact"),
+        (POLICY, [(APPEND, "delete")], "delete"),
+        (POLICY, [(SUBTRACT, "delete")], ""),
+        (POLICY, [(SUBTRACT, "compact")], "delete"),
+        (POLICY, [(SUBTRACT, "delete,compact"), (APPEND, "compact")], "compact"),
+        (POLICY, [(SET, "delete,compact"), (SUBTRACT, " compact")], "delete,compact"),
+        (THROTTLED, [(APPEND, "0:1"), (APPEND, "0:1,0:2")], "0:1,0:2"),
+        (THROTTLED, [(SET, "0:1,0:2,0:1"), (SUBTRACT, "0:1")], "0:2,0:1"),
+        (THROTTLED, [(SET, "0:1"), (SUBTRACT, "0:9")], "0:1"),
+    ],
+)
+def test_elements_are_appended_to_a_list_once_and_removed_one_by_one(
+    node: ConfigNode, key: str, operations: list[tuple[int, str]], value: str
+) -> None:
+    for operation, operand in operations:
+        assert alter(node, TOPIC, "orders", (key, operation, operand)) == NONE
+    assert node.image.configs[TOPIC, "orders"] == {key: value}
+    assert described(node, TOPIC, "orders", key)[:2] == (value, OF_TOPIC)
+
+
 def test_trying_changes_nothing(node: ConfigNode) -> None:
     assert alter(node, TOPIC, "orders", ("retention.ms", SET, "5"), validate_only=True) == NONE
     assert alter(node, BROKER, "", ("max.connections", SET, "5"), validate_only=True) == NONE
@@ -318,6 +350,8 @@ REFUSED: Final[list[tuple[int, str, list[Operation], int]]] = [
     (GROUP, "", [("consumer.session.timeout.ms", SET, "50000")], INVALID_REQUEST),
     (CLIENT_METRICS, "s", [("interval.ms", SET, "1")], INVALID_REQUEST),
     (CLIENT_METRICS, "s", [("no.such", SET, "1")], INVALID_REQUEST),
+    (CLIENT_METRICS, "s", [("metrics", APPEND, "a")], INVALID_CONFIG),
+    (CLIENT_METRICS, "s", [("match", SUBTRACT, "client_id=a")], INVALID_CONFIG),
     (3, "x", [("a", SET, "1")], INVALID_REQUEST),
     (99, "x", [("a", SET, "1")], INVALID_REQUEST),
 ]
