@@ -32,6 +32,7 @@ _POOLS: Final = (
     "num_replica_fetchers",
     "background_threads",
 )
+_WITHOUT_EMPTY_ELEMENTS: Final = frozenset({"cleanup.policy", "log.cleanup.policy"})
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.[^.]*\..*")
 
 
@@ -144,6 +145,17 @@ def is_list(resource_type: int, name: str) -> bool:
     """
     row = keys_of_resource(resource_type).get(name)
     return row is not None and row.kind is Kind.LIST and resource_type in (TOPIC, BROKER)
+
+
+def check_elements(overrides: Mapping[str, str]) -> None:
+    """Refuse lists with empty elements where Kafka does. The whole list may be empty.
+
+    Only for changes: an override that is stored already still counts, without its empty elements.
+    """
+    for name in _WITHOUT_EMPTY_ELEMENTS & overrides.keys():
+        text = overrides[name]
+        if text.strip() and not all(element.strip() for element in text.split(",")):
+            raise ConfigError(f"{name}={text}: must not have empty elements")
 
 
 def edited_list(present: str, operation: int, operand: str) -> str:

@@ -13,6 +13,7 @@ from tailrace.config.validation import (
     CLIENT_METRICS,
     GROUP,
     TOPIC,
+    check_elements,
     is_list,
     keys_of_resource,
     usable_topic_config,
@@ -42,6 +43,7 @@ def check_overrides(
 ) -> None:
     """Raises InvalidConfigError; for brokers and client metrics RefusedRequestError, as Kafka has it."""
     try:
+        check_elements(overrides)
         if resource_type == TOPIC:
             validate_topic_config(overrides)
         elif resource_type == BROKER:
