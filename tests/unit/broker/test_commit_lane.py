@@ -91,6 +91,7 @@ def committing(monkeypatch: pytest.MonkeyPatch) -> Committing:
     return Committing(monkeypatch)
 
 
+@pytest.mark.spec("CO-02", "CO-03")
 @pytest.mark.parametrize("version", range(2, 11))
 def test_the_short_way_writes_and_answers_as_the_long_one(committing: Committing, version: int) -> None:
     for offset in range(5):
@@ -187,6 +188,7 @@ def test_notes_are_as_long_as_kafka_counts_them(committing: Committing) -> None:
     assert committing.committed() == [3]
 
 
+@pytest.mark.spec("CO-03")
 def test_a_coordinator_that_ends_is_noticed(committing: Committing) -> None:
     for offset in range(4):
         assert committing.commit(offset) == [0]
@@ -211,6 +213,7 @@ def test_a_coordinator_that_has_ended_is_let_go(committing: Committing) -> None:
     assert (committing.commit(9), committing.short_ways) == ([0], short_ways + 1)
 
 
+@pytest.mark.spec("CO-02")
 def test_a_log_that_refuses_is_told(committing: Committing, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in range(4):
         assert committing.commit(offset) == [0]
@@ -225,6 +228,7 @@ def test_a_log_that_refuses_is_told(committing: Committing, monkeypatch: pytest.
     assert committing.commit(10) == [0]
 
 
+@pytest.mark.spec("CO-02")
 @pytest.mark.parametrize("code", [0, 15])
 def test_an_answer_waits_until_it_is_committed(
     committing: Committing, monkeypatch: pytest.MonkeyPatch, code: int

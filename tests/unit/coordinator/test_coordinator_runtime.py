@@ -74,11 +74,13 @@ def pair(**options: Any) -> CoordinatorPair[Numbers]:
     return CoordinatorPair(TOPIC, TRANSACTION_RECORDS, Numbers, **options)
 
 
+@pytest.mark.spec("CO-01")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("", 0),
         ("a", 97),
+        ("readers", 1080410128),
         ("group-1", 293427299),
         ("fencing", 967719762),  # negative in Java
         ("ütf", 245870),
@@ -90,6 +92,7 @@ def test_keys_hash_as_in_java(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
+@pytest.mark.spec("CO-02")
 def test_a_command_is_answered_when_its_records_are_committed() -> None:
     both = pair()
     answers = both.ask(note("a", 1))
@@ -104,6 +107,7 @@ def test_alone_it_is_answered_at_once() -> None:
     assert both.ask(note("a", 1)) == ["done"]
 
 
+@pytest.mark.spec("CO-02")
 def test_an_answer_without_records_waits_for_what_it_may_tell_of() -> None:
     both = pair()
     both.ask(note("a", 1))
@@ -207,6 +211,7 @@ def _registration(both: CoordinatorPair[Numbers]) -> Any:
     return PartitionRegistration((1, 2), (1, 2), 2, both._epoch, both._epoch, directories=(bytes(range(16)),) * 2)
 
 
+@pytest.mark.spec("CO-03")
 def test_who_waits_when_the_coordinator_moves_is_told_to_look_again() -> None:
     both = pair()
     answers = both.ask(note("a", 1))
@@ -249,6 +254,7 @@ def test_records_of_a_transaction_count_from_its_marker_on_also_after_a_move(is_
     assert both.leader.machine.pending == {}
 
 
+@pytest.mark.spec("CO-11")
 def test_a_big_log_is_loaded_in_pieces() -> None:
     both = pair(in_sync=(1,))
     for number in range(300):

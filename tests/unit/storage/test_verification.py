@@ -5,6 +5,7 @@ import pytest
 from tailrace.storage.verification import NO_GUARD, VerificationGuard, VerificationStateEntry, VerificationStates
 
 
+@pytest.mark.spec("CO-09")
 def test_guard_verifies_itself_alone() -> None:
     guard = VerificationGuard()
     assert guard.verifies(guard)
@@ -13,6 +14,7 @@ def test_guard_verifies_itself_alone() -> None:
     assert not NO_GUARD.verifies(guard)
 
 
+@pytest.mark.spec("CO-09")
 def test_no_guard_verifies_nothing_not_even_itself() -> None:
     assert not NO_GUARD.verifies(NO_GUARD)
 
@@ -55,6 +57,7 @@ def test_what_the_client_does_with_epochs(before: bool, epoch: int, now: bool, e
     assert states.start(7, 0, epoch, now, now_ms=0).supports_epoch_bump is expected
 
 
+@pytest.mark.spec("CO-09")
 def test_verification_begun_again_has_another_guard() -> None:
     states = VerificationStates()
     stale = states.start(7, 0, 0, supports_epoch_bump=False, now_ms=0).guard
@@ -63,6 +66,7 @@ def test_verification_begun_again_has_another_guard() -> None:
     assert not states.start(7, 0, 0, supports_epoch_bump=False, now_ms=0).guard.verifies(stale)
 
 
+@pytest.mark.spec("CO-09")
 @pytest.mark.parametrize(
     ("epoch", "brings_epoch", "stays"),
     [
@@ -80,6 +84,7 @@ def test_taken_batch_settles_the_verification(epoch: int, brings_epoch: bool, st
     assert (states.get(7) is not None) == stays
 
 
+@pytest.mark.spec("CO-09")
 def test_lingering_verifications_expire() -> None:
     states = VerificationStates()
     states.start(7, 0, 0, supports_epoch_bump=False, now_ms=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.spec("CO-02")
 @given(changes)
 def test_what_is_shown_is_what_the_log_says_up_to_the_high_watermark(steps: list[tuple[str, int]]) -> None:
     log: list[tuple[int, CommittedOffset | None]] = []
