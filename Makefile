@@ -13,7 +13,7 @@ PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long slow budgets soak lint format spec bench bench-peers bench-spark dist fresh clean
+.PHONY: help setup run test test-long slow budgets coverage soak lint format spec bench bench-peers bench-spark dist fresh clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ slow: setup ## the slowest tests, files and fixtures of the last runs; ARGS=--up
 
 budgets: setup ## the time budget of each test folder, and what the last runs took
 	@$(BIN)/python tools/budgets.py
+
+coverage: setup ## line and branch coverage of src; ARGS="--long --against FILE"
+	@$(BIN)/python tools/measure_coverage.py $(ARGS)
 
 soak: setup ## random workloads and faults for as long as you let it
 	@$(BIN)/python tools/soak.py
