@@ -31,7 +31,7 @@ class Deadline:
 
     def __str__(self) -> str:
         """The whole time, for messages: `5 s`."""
-        return f"{round(self.seconds, 3):g} s"
+        return f"{round(self.seconds, 2):g} s"
 
     def check(self, doing: str) -> float:
         """What is left; NoAnswerError when nothing is."""

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
 from tailrace.client.deadline import Deadline
+from tailrace.client.errors import NoAnswerError
+from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.record.batch import CRC_AT, crc_of
 from tailrace.record.builder import BatchBuilder
@@ -44,12 +47,23 @@ class Outgoing:
     sequence: int
     deadline: Deadline
     stamped: Identity | None = None
+    cause: TailraceError | None = None
+    """Why it is not written; None before it failed, and for a batch refused only because of another."""
 
     def stamp(self, identity: Identity) -> None:
         if self.stamped != identity:
             _PRODUCER.pack_into(self.data, PRODUCER_AT, identity.producer_id, identity.epoch, self.sequence)
             _CRC.pack_into(self.data, CRC_AT, crc_of(self.data, 0, len(self.data)))
             self.stamped = identity
+
+    def failed(self, error: TailraceError) -> None:
+        """A timeout says less than the error before it, and may only come from the deadline."""
+        if self.cause is None or not isinstance(error, NoAnswerError):
+            self.cause = error
+
+
+def _number(batch: Outgoing) -> int:
+    return batch.number
 
 
 class Lane:
@@ -96,6 +110,16 @@ class Lane:
         """Whether everything before it is acknowledged."""
         return not self.failed and bool(self.under_way) and self.under_way[0] is batch
 
+    @property
+    def oldest(self) -> Outgoing | None:
+        """The first closed batch that is not acknowledged."""
+        return min([*self.under_way, *self.failed, *islice(self.waiting, 1)], key=_number, default=None)
+
+    @property
+    def cause(self) -> TailraceError | None:
+        """Why batches sent after the failed ones are out of order."""
+        return next((batch.cause for batch in self.failed if batch.cause is not None), None)
+
     def acknowledged(self, batch: Outgoing) -> None:
         self._is_known = True
         self.under_way.remove(batch)
@@ -108,7 +132,7 @@ class Lane:
 
     def _settle(self) -> None:
         if self.failed and not self.under_way:
-            self.waiting.extendleft(sorted(self.failed, key=lambda batch: batch.number, reverse=True))
+            self.waiting.extendleft(sorted(self.failed, key=_number, reverse=True))
             self.failed.clear()
 
     @property

@@ -140,5 +140,4 @@ def _answer(batch: Outgoing, said: PartitionProduceResponse | None) -> Answer:
 
 
 def _unknown(batches: Sequence[Outgoing], error: TailraceError) -> list[Answer]:
-    passing = ConnectionLostError(str(error)) if isinstance(error, NoAnswerError) else error
-    return [Answer(batch, NETWORK_EXCEPTION, error=passing) for batch in batches]
+    return [Answer(batch, NETWORK_EXCEPTION, error=error) for batch in batches]

@@ -8,7 +8,8 @@ With idempotence (the default with acks=all) the broker writes each batch once a
 sent. Without it a batch that is sent again after a lost answer may be there twice.
 
 The first batch that cannot be delivered ends the producer: what follows it must not overtake it. The call at hand
-raises DeliveryError with the broker's error as its cause, and so does every later one.
+raises DeliveryError with the broker's error as its cause, and so does every later one. A batch that failed is sent
+again until `delivery_timeout_s` after it was closed: requests, metadata lookups and pauses until then share that time.
 
 One thread.
 """
@@ -22,6 +23,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from tailrace.client.cluster import Cluster
+from tailrace.client.deadline import Deadline
 from tailrace.client.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
     NONE,
@@ -107,6 +109,8 @@ class Producer:
         self._choose = choose
         self._identity: Identity | None = None
         self._has_expired = False
+        self._has_failures = False
+        """A batch failed and is not acknowledged since."""
         self._lanes: dict[TopicPartition, Lane] = {}
         self._sticky: dict[str, Sticky] = {}
         self._links: dict[int, ProduceLink] = {}
@@ -329,17 +333,19 @@ class Producer:
                 self._buffered_bytes -= len(answer.batch.data)
                 self._tell(answer)
                 continue
-            error = answer.error or error_of(answer.error_code, answer.message)
             if answer.error_code == OUT_OF_ORDER_SEQUENCE_NUMBER and not lane.is_oldest(answer.batch):
-                error = error_of(OUT_OF_ORDER_SEQUENCE_NUMBER, "a batch before it was not written")
-            elif answer.error_code == UNKNOWN_PRODUCER_ID and self._may_begin_anew:
-                self._has_expired = True  # the broker has nothing of this producer any more, so nothing comes twice
-            elif not error.retriable:
-                self._fail(answer.batch, error)
+                error = lane.cause or error_of(OUT_OF_ORDER_SEQUENCE_NUMBER, "the batch before it was not written")
+            else:
+                error = answer.error or error_of(answer.error_code, answer.message)
+                answer.batch.failed(error)
+                if answer.error_code == UNKNOWN_PRODUCER_ID and self._may_begin_anew:
+                    self._has_expired = True  # the broker has no state of this producer: nothing is written twice
+                elif not _may_pass(error):
+                    self._fail(answer.batch, error)
             lane.must_go_again(answer.batch)
             self._cluster.forget(answer.batch.partition.topic)
             if answer.batch.deadline.is_over:
-                self._fail(answer.batch, error)
+                self._fail(answer.batch, answer.batch.cause or error)
             trouble = error
         if trouble is not None:
             raise _Again(trouble)
@@ -363,23 +369,42 @@ class Producer:
     def _guard(self, step: Callable[[], None]) -> None:
         """Run a step; wait a little after what passes, end the producer after what does not."""
         try:
-            step()
+            with self._cluster.within(self._failures_deadline()):
+                step()
         except _Again as again:
             self._pause(again.cause)
         except DeliveryError:
             raise
         except TailraceError as error:
-            if not error.retriable and not isinstance(error, NoAnswerError):
+            if not _may_pass(error):
                 raise self._ended(error) from error
+            for lane in self._lanes.values():
+                if lane.waiting:
+                    lane.waiting[0].failed(error)
             self._pause(error)
 
+    def _failures_deadline(self) -> Deadline | None:
+        """The soonest of a batch that failed; None while there is none: a slow network alone is no failure."""
+        if not self._has_failures:
+            return None
+        oldest = (lane.oldest for lane in self._lanes.values())
+        failed = [batch.deadline for batch in oldest if batch is not None and batch.cause is not None]
+        self._has_failures = bool(failed)
+        return min(failed, key=lambda deadline: deadline.left_s, default=None)
+
     def _pause(self, error: TailraceError) -> None:
-        waiting = [lane.waiting[0] for lane in self._lanes.values() if lane.waiting]
-        for batch in waiting:
-            self._cluster.forget(batch.partition.topic)
-            if batch.deadline.is_over:
-                self._fail(batch, error)
-        self._backoff.wait(self._cluster.deadline(self._delivery_timeout_s))
+        self._has_failures = True
+        self._fail_overdue(error)
+        self._backoff.wait(self._failures_deadline() or self._cluster.deadline(self._delivery_timeout_s))
+        self._fail_overdue(error)
+
+    def _fail_overdue(self, error: TailraceError) -> None:
+        for lane in self._lanes.values():
+            if lane.waiting:
+                self._cluster.forget(lane.partition.topic)
+                if lane.waiting[0].deadline.is_over:
+                    batch = lane.oldest or lane.waiting[0]
+                    self._fail(batch, batch.cause or error)
 
     def _fail(self, batch: Outgoing, error: TailraceError) -> None:
         what = f"{batch.record_count} records of {len(batch.data)} bytes to {batch.partition}"
@@ -396,6 +421,10 @@ class Producer:
     def _check(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _may_pass(error: TailraceError) -> bool:
+    return error.retriable or isinstance(error, NoAnswerError)
 
 
 class _Again(Exception):  # noqa: N818 (never leaves the module)

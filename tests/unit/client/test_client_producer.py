@@ -15,6 +15,7 @@ from tailrace.client.deadline import Deadline
 from tailrace.client.errors import ClientError, DeliveryError, class_of
 from tailrace.client.outgoing import MAX_SEQUENCE, Identity, Lane
 from tailrace.client.partitioner import partition_of_key
+from tailrace.client.produce_link import Answer, ProduceLink
 from tailrace.client.producer import Delivered, Producer
 from tailrace.model.errors import OutOfOrderSequenceError, UnsupportedCompressionError
 from tailrace.model.ids import TopicPartition
@@ -291,6 +292,81 @@ def test_trying_ends_when_the_time_is_over(broker: ScriptedBroker) -> None:
         with pytest.raises(DeliveryError, match="cannot deliver 1 records"):
             producer.flush()
     assert 7 <= now[0] < 9
+
+
+class FakeTime:
+    """A clock that only pauses move."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def cluster(self, broker: ScriptedBroker, **options: float) -> Cluster:
+        return Cluster(broker.address, pause=self.pause, clock=lambda: self.now_s, **options)
+
+
+def test_metadata_lookups_do_not_extend_the_delivery_timeout(broker: ScriptedBroker) -> None:
+    """The leader is lost after 4 s; looking for another one may take the 3 s that are left, not a timeout of 30 s."""
+    broker.add_topic("orders")
+    broker.answers[ProduceRequest] = refuse(broker, 6)
+    time = FakeTime()
+    broker.answers[MetadataRequest] = lambda request: broker.metadata(request, [5] if time.now_s > 4 else [])
+    with time.cluster(broker, timeout_s=30) as cluster:
+        producer = Producer(cluster, delivery_timeout_s=7)
+        producer.send("orders", b"a")
+        with pytest.raises(DeliveryError, match="orders-0: topic orders: it has no leader yet"):
+            producer.flush()
+    assert time.now_s == pytest.approx(7)
+
+
+def test_a_batch_sent_again_waits_no_longer_than_its_delivery_timeout(
+    broker: ScriptedBroker, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.add_topic("orders")
+    scripted(broker, refuse(broker, 6), lambda _: NO_ANSWER)
+    waits_s = []
+    receive = ProduceLink.receive
+
+    def recorded(link: ProduceLink, timeout_s: float) -> Sequence[Answer]:
+        waits_s.append(timeout_s)
+        return receive(link, timeout_s)
+
+    monkeypatch.setattr(ProduceLink, "receive", recorded)
+    with Cluster(broker.address, timeout_s=3, pause=pauses) as cluster:
+        producer = Producer(cluster, delivery_timeout_s=0.2)
+        producer.send("orders", b"a")
+        with pytest.raises(DeliveryError, match="said the broker"):
+            producer.flush()
+    first_s, *again_s = waits_s
+    assert first_s == 3
+    assert max(again_s) <= 0.2
+
+
+def test_a_full_disk_is_reported_and_not_the_batches_after_it(broker: ScriptedBroker) -> None:
+    (log,) = broker.add_topic("orders")
+    full = "append in /data/orders-0: No space left on device"
+
+    def produce(request: ProduceRequest) -> object:
+        """The disk is full from offset 1 on: the next batch is refused, and those sent after it are out of order."""
+        (topic,) = request.topic_data
+        (batch,) = batches(topic.partition_data[0].records)
+        if batch.base_sequence == 1:
+            return broker.produce(request, 56, full)
+        return broker.produce(request)
+
+    broker.answers[ProduceRequest] = produce
+    time = FakeTime()
+    with time.cluster(broker) as cluster:
+        producer = Producer(cluster, delivery_timeout_s=5)
+        for number in range(20):
+            producer.send_batch(ORDERS, [(0, None, b"%d" % number)])
+        with pytest.raises(DeliveryError, match=f"1 records of 69 bytes to orders-0: {full}") as raised:
+            producer.flush()
+    assert values_in(log) == [b"0"]
+    assert raised.value.hint == class_of(56).hint != ""
+    assert time.now_s == pytest.approx(5)
 
 
 def test_without_acks_nobody_answers(broker: ScriptedBroker, cluster: Cluster) -> None:
