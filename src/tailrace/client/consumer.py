@@ -11,6 +11,9 @@
 pass (a leader moved, a connection was lost) are mended inside; what is left are errors of the data and of the caller,
 and offsets that are not there any more, for which `out_of_range` says what to do.
 
+A leader that does not respond is given up after half of the cluster's timeout, which leaves the other half for finding
+another one. When the whole timeout has passed without success, the error is raised.
+
 One thread. In a group, see `group_consumer`.
 """
 
@@ -21,7 +24,7 @@ from typing import Final
 
 from tailrace.client.batch_run import BatchRun, run_of
 from tailrace.client.cluster import Cluster
-from tailrace.client.deadline import Backoff, Deadline
+from tailrace.client.deadline import Deadline
 from tailrace.client.errors import OFFSET_OUT_OF_RANGE, ClientError, NoAnswerError
 from tailrace.client.fetcher import Fetched, Fetcher
 from tailrace.client.offsets import EARLIEST, LATEST, NO_OFFSET, READ_UNCOMMITTED, find_offsets
@@ -29,6 +32,7 @@ from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
 
 RAISE: Final = 0
+CHECK_SILENCE_S: Final = 1.0
 
 
 class Consumer:
@@ -48,7 +52,11 @@ class Consumer:
         self._fetcher = Fetcher(cluster, isolation=isolation) if fetcher is None else fetcher
         self._check_crcs = check_crcs
         self._positions: dict[TopicPartition, int] = {}
-        self._trouble: Backoff | None = None
+        self._backoff = cluster.backoff()
+        self._patience: Deadline | None = None
+        """Set by the first of several errors in a row."""
+        self._max_wait_s = self._fetcher.max_wait_ms / 1000
+        self._max_silence_s = self._max_wait_s + cluster.timeout_s / 2
 
     # What, and from where
 
@@ -110,9 +118,11 @@ class Consumer:
         while True:
             runs: list[BatchRun] = []
             try:
-                self._fetcher.submit(self._positions)
-                self._take(self._fetcher.receive(deadline.left_s), runs)
-                self._fetcher.submit(self._positions)
+                with self._cluster.within(self._attempt_deadline()):
+                    self._fetcher.submit(self._positions)
+                    self._take(self._fetcher.receive(min(deadline.left_s, CHECK_SILENCE_S)), runs)
+                    self._check_silence()
+                    self._fetcher.submit(self._positions)
             except TailraceError as error:
                 if runs:  # they count; the error comes again where it is lasting
                     self._fetcher.abandon()
@@ -134,7 +144,7 @@ class Consumer:
             except TailraceError as error:
                 errors.append((each.partition, error))
                 continue
-            self._trouble = None
+            self._patience = None
             self._positions[each.partition] = run.next_offset
             if run.next_offset > run.offset:
                 runs.append(run)
@@ -148,18 +158,32 @@ class Consumer:
         self._cluster.forget(partition.topic)
         raise error
 
+    def _attempt_deadline(self) -> Deadline | None:
+        """For one attempt after an error; the last one also gets enough time for a response."""
+        if self._patience is None:
+            return None
+        return self._cluster.deadline(max(self._patience.left_s, 2 * self._max_wait_s))
+
+    def _check_silence(self) -> None:
+        waited_s = self._fetcher.waited_s
+        is_last_attempt = self._patience is not None and self._patience.is_over
+        if waited_s >= (2 * self._max_wait_s if is_last_attempt else self._max_silence_s):
+            raise NoAnswerError(f"no response to a fetch request for {round(waited_s, 1):g} s")
+
     def _mend(self, error: TailraceError, deadline: Deadline) -> None:
         """Connections anew, metadata anew, a pause; the error itself when trying again cannot help."""
+        waited_s = min(self._fetcher.waited_s, self._max_silence_s)
         self._fetcher.abandon()
         if not error.retriable and not isinstance(error, NoAnswerError):
             raise error
         for partition in self._positions:
             self._cluster.forget(partition.topic)
-        if self._trouble is None:
-            self._trouble, self._patience = self._cluster.backoff(), self._cluster.deadline()
+        if self._patience is None:
+            self._backoff = self._cluster.backoff()
+            self._patience = self._cluster.deadline(max(self._cluster.timeout_s - waited_s, 0.0))
         if self._patience.is_over:
             raise error
-        self._trouble.wait(deadline)
+        self._backoff.wait(deadline)
 
     def close(self) -> None:
         self._fetcher.close()

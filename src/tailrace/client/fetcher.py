@@ -57,6 +57,7 @@ class _UnderWay(NamedTuple):
     connection: Connection
     asked: Mapping[TopicPartition, int]
     names: Mapping[bytes, str]
+    since_s: float
 
 
 class Fetcher:
@@ -88,6 +89,12 @@ class Fetcher:
     def is_waiting(self) -> bool:
         return bool(self._under_way)
 
+    @property
+    def waited_s(self) -> float:
+        """Since the oldest request that is not answered; 0 when there is none."""
+        now_s = self._cluster.clock()
+        return max((now_s - under_way.since_s for under_way in self._under_way.values()), default=0.0)
+
     def submit(
         self,
         positions: Mapping[TopicPartition, int],
@@ -108,7 +115,7 @@ class Fetcher:
             names = {topic.topic_id: topic.topic for topic in request.topics}
             newest = None if self._cluster.knows_ids({each.topic for each in asked}) else LAST_BY_NAME
             connection.submit(request, self._cluster.timeout_s, newest=newest)
-            self._under_way[node_id] = _UnderWay(connection, asked, names)
+            self._under_way[node_id] = _UnderWay(connection, asked, names, self._cluster.clock())
 
     def receive(self, timeout_s: float) -> list[Fetched]:
         """From the leaders that have answered; nothing when none has in time. After an error, `abandon`."""

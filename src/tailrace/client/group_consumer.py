@@ -239,6 +239,7 @@ class GroupConsumer:
 
     def _guard(self, step: Callable[[], None], deadline: Deadline) -> None:
         """Wait a little after what passes; raise what does not, or does not pass for long."""
+        patience = self._cluster.deadline()
         try:
             step()
             self._trouble = None
@@ -248,7 +249,7 @@ class GroupConsumer:
             if not error.retriable and not isinstance(error, NoAnswerError):
                 raise
             if self._trouble is None:
-                self._trouble, self._patience = self._cluster.backoff(), self._cluster.deadline()
+                self._trouble, self._patience = self._cluster.backoff(), patience
             if self._patience.is_over:
                 raise
             self._trouble.wait(deadline)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.brokers.scripted import HANG_UP, Log, Pauses, ScriptedBroker
+from support.brokers.scripted import HANG_UP, NO_ANSWER, Log, Pauses, ScriptedBroker
 from tailrace.client.batch_run import BatchRun, run_of
 from tailrace.client.cluster import Cluster
 from tailrace.client.consumer import RAISE, Consumer
-from tailrace.client.errors import ClientError, ConnectionLostError
+from tailrace.client.errors import ClientError, ConnectionLostError, NoAnswerError
 from tailrace.client.fetcher import AbortedTransaction, Fetched, Fetcher
 from tailrace.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from tailrace.model.errors import CorruptMessageError, MessageTooLargeError, OffsetOutOfRangeError
@@ -202,6 +202,31 @@ def test_trouble_that_lasts_is_told_in_the_end(broker: ScriptedBroker) -> None:
             consumer.poll(60)
         consumer.close()
     assert 5 <= now[0] < 7
+
+
+def test_a_silent_leader_is_asked_again_and_reported_when_the_timeout_is_over(broker: ScriptedBroker) -> None:
+    broker.add_topic("orders")
+    broker.answers[FetchRequest] = lambda _: NO_ANSWER
+    now = [0.0]
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    def poll_for_long() -> None:
+        while now[0] < 100:
+            consumer.poll(0)
+            pause(0.25)
+
+    with (
+        Cluster(broker.address, timeout_s=5, pause=pause, clock=lambda: now[0]) as cluster,
+        Consumer(cluster, fetcher=Fetcher(cluster, max_wait_ms=250)) as consumer,
+    ):
+        consumer.assign([ZERO])
+        connections = broker.connections
+        with pytest.raises(NoAnswerError, match="no response to a fetch request"):
+            poll_for_long()
+    assert 4.5 <= now[0] <= 5.5
+    assert broker.connections == connections + 2
 
 
 def test_isolation_and_limits_are_asked_for(broker: ScriptedBroker, cluster: Cluster) -> None:
