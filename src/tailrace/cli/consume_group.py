@@ -143,7 +143,7 @@ class Reading:
             return False
         positions = self.consumer.positions
         if not positions:
-            if self._patience.is_over:
+            if self._patience.is_over and self.consumer.has_joined:
                 who = f"group {self._args.group}"
                 raise CommandError(
                     f"{who} gave no partition of {self._args.topic} for {self._patience.seconds:g} s",

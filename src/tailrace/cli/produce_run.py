@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
             acks=ACKS_ALL if args.acks == "all" else int(args.acks),
             codec=args.codec,
             batch_bytes=args.batch_size,
+            delivery_timeout_s=args.timeout,
             may_create_topics=False,
             on_delivery=delivery,
         )

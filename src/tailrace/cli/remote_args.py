@@ -52,8 +52,8 @@ def add_connection(parser: argparse.ArgumentParser, *, json_help: str = "one JSO
         "--timeout",
         type=seconds,
         default=DEFAULT_TIMEOUT_S,
-        metavar="S",
-        help=f"give up after so many seconds (default: {DEFAULT_TIMEOUT_S:g})",
+        metavar="SECONDS",
+        help=f"time limit for each operation, such as a request or a delivery (default: {DEFAULT_TIMEOUT_S:g})",
     )
     group.add_argument("--json", action="store_true", help=json_help)
 
