@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+from tailrace.broker.bind_error import BindError
 from tailrace.broker.exporter import Exporter
 from tailrace.broker.node import Node
 from tailrace.broker.process_metrics import ProcessMetrics
@@ -21,7 +22,6 @@ from tailrace.broker.reactor import Reactor
 from tailrace.broker.socket_server import SocketServer
 from tailrace.config.listeners import Listener
 from tailrace.config.server import ServerConfig
-from tailrace.config.table import ConfigError
 from tailrace.env import Env
 from tailrace.env.real import RealClock, RealFiles, ThreadJobs
 from tailrace.model.errors import TailraceError
@@ -32,10 +32,6 @@ SPARE_JOB_THREADS: Final = 4
 FREEZE_EVERY_PARTITIONS: Final = 500
 FREEZE_CHECK_MS: Final = 2000
 LONGEST_SHUTDOWN_S: Final = 420  # longer than the controller is waited for: the logs are to be closed after that
-
-
-class BindError(TailraceError):
-    hint = "choose another port, or stop whoever listens there"
 
 
 class Ready(NamedTuple):
@@ -103,7 +99,7 @@ class BrokerProcess:
         try:
             return Listener(listener.name, listener.host, self._server.bind(listener))
         except OSError as error:
-            raise BindError(f"cannot listen on {listener}: {error.strerror or error}") from error
+            raise BindError("listeners (--listen)", listener, error) from error
 
     def _start_exporter(self) -> None:
         where = self._config.metrics_listener
@@ -121,7 +117,7 @@ class BrokerProcess:
                 ProcessMetrics(threading.get_ident()),
             )
         except OSError as error:
-            raise ConfigError(f"metrics.listener={where}: {error.strerror or error}") from error
+            raise BindError("metrics.listener", where, error) from error
 
     def _ready(self, bound: tuple[Listener, ...]) -> None:
         self._server.start()
