@@ -6,7 +6,6 @@ import gc
 import logging
 import random
 import resource
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from tailrace.broker.node import Node
 from tailrace.broker.process_metrics import ProcessMetrics
 from tailrace.broker.reactor import Reactor
 from tailrace.broker.socket_server import SocketServer
+from tailrace.broker.stop_signals import StopSignals
 from tailrace.config.listeners import Listener
 from tailrace.config.server import ServerConfig
 from tailrace.env import Env
@@ -65,7 +65,8 @@ class BrokerProcess:
         self._exporter: Exporter | None = None
 
     def run(self) -> int:
-        self._watch_signals()
+        signals = StopSignals(lambda: self._jobs.later("shut-down", 0, self.stop))
+        signals.watch()
         bound = tuple(self._bind(listener) for listener in self._config.listeners)
         try:
             self._start_exporter()
@@ -77,6 +78,7 @@ class BrokerProcess:
             self._server.close()
             if not self._exit_code:
                 self._jobs.close()  # else what still runs may never end, and ends with the process
+                signals.ignore()
         return self._exit_code
 
     # What drives the node
@@ -139,10 +141,6 @@ class BrokerProcess:
         self._jobs.later("freeze", FREEZE_CHECK_MS, again)
 
     # End
-
-    def _watch_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._jobs.later("shut-down", 0, self.stop))
 
     def stop(self) -> None:
         """Cleanly; a second time, or when it takes too long, at once."""

@@ -26,7 +26,8 @@ examples:
 
 When clients can connect it prints one line to standard output, such as
   ready: PLAINTEXT://127.0.0.1:9092 in 0.31 s
-Logs go to standard error. SIGTERM or Ctrl-C shuts it down cleanly; a second one ends it at once.
+Logs go to standard error. SIGTERM or Ctrl-C shuts it down cleanly; another one, a second
+or more later, ends it at once.
 """
 
 
