@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("a group begins where it has committed", f"set that first: {setting}")
     throughput = Throughput()
     with connected(args) as cluster:
-        known_topic(cluster, args.topic)
+        known_topic(cluster, args.topic, may_be_new=True)
         reading = Reading(args, cluster, start, throughput)
         with Ending() as ending:
             with reading.consumer, output(args, throughput) as (write, tick):

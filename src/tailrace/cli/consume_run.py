@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     prepare_stdout()
     throughput = Throughput()
     with connected(args) as cluster:
-        partitions = chosen(args, known_topic(cluster, args.topic))
+        partitions = chosen(args, known_topic(cluster, args.topic, may_be_new=True))
         isolation = READ_COMMITTED if args.isolation == "committed" else READ_UNCOMMITTED
         with Consumer(cluster, isolation=isolation, out_of_range=RAISE) as consumer:
             consumer.assign(partitions)

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     delivery = Delivery()
     exit_code = 0
     with connected(args) as cluster:
-        check_partition(args, known_topic(cluster, args.topic))
+        check_partition(args, known_topic(cluster, args.topic, may_be_new=True))
         producer = Producer(
             cluster,
             acks=ACKS_ALL if args.acks == "all" else int(args.acks),

@@ -32,19 +32,20 @@ def connected(args: argparse.Namespace) -> Iterator[Cluster]:
             ) from error
 
 
-def known_topic(cluster: Cluster, name: str) -> Topic:
-    """CommandError with names that are like it where there is none."""
+def known_topic(cluster: Cluster, name: str, *, may_be_new: bool = False) -> Topic:
+    """CommandError with similar names when it does not exist; with `may_be_new`, also with how to create it."""
     try:
         return cluster.topic(name)
     except TailraceError as error:
         if error.code != UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        raise unknown_topic(cluster, name) from error
+        next_step = f"create it: {creating(name)}" if may_be_new else "see which there are: tailrace topic list"
+        raise unknown_topic(cluster, name, next_step) from error
 
 
-def unknown_topic(cluster: Cluster, name: str) -> CommandError:
+def unknown_topic(cluster: Cluster, name: str, next_step: str) -> CommandError:
     names = [topic.name for topic in cluster.topics() if not topic.is_internal]
-    return CommandError(f"there is no topic {name}", f"{near(name, names)}create it: {creating(name)}")
+    return CommandError(f"there is no topic {name}", f"{near(name, names)}{next_step}")
 
 
 def near(name: str, names: list[str], nouns: str = "topics") -> str:

@@ -61,7 +61,7 @@ def run_delete(args: argparse.Namespace) -> int:
                 if error.code != UNKNOWN_TOPIC_OR_PARTITION:
                     raise
                 if not args.if_exists:
-                    raise unknown_topic(cluster, name) from error
+                    raise unknown_topic(cluster, name, "to ignore it, pass --if-exists") from error
         if there:
             names = ", ".join(topic.name for topic in there)
             confirmed(f"Delete {names} with all records?", is_sure=args.yes)

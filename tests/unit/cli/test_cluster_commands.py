@@ -149,12 +149,15 @@ def test_changing(broker: AdministeredBroker, run: Run) -> None:
 def test_a_name_that_is_not_there(broker: AdministeredBroker, run: Run) -> None:
     broker.add_topic("orders")
     broker.add_topic("payments")
-    for command in (("topic", "describe"), ("consume",), ("produce",), ("topic", "delete")):
+    for command, next_step in (
+        (("topic", "describe"), "see which there are: tailrace topic list"),
+        (("consume",), "create it: tailrace topic create ordres"),
+        (("produce",), "create it: tailrace topic create ordres"),
+        (("topic", "delete"), "to ignore it, pass --if-exists"),
+    ):
         code, out, err = run(*command, "ordres")
         assert (code, out) == (1, "")
-        assert err == (
-            "error: there is no topic ordres\nhint: did you mean orders? else create it: tailrace topic create ordres\n"
-        )
+        assert err == f"error: there is no topic ordres\nhint: did you mean orders? else {next_step}\n"
     assert near("x", ["a", "b"]) == "there are a, b; "
     assert near("x", []) == "there are no topics yet; "
     assert near("ORDERS", ["orders"]) == "did you mean orders? else "

@@ -79,3 +79,31 @@ def test_a_wrong_topic_setting_names_the_command_that_lists_settings(
     (command_line,) = re.findall("`tailrace (.*)`", hint)
     assert main(shlex.split(command_line.replace("TOPIC", "orders"))) == 0
     assert "key=retention.ms" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topic describe ordres",
+        "topic alter ordres --partitions 4",
+        "topic delete ordres --yes",
+        "config describe --topic ordres",
+        "config set --topic ordres retention.ms=5",
+        "group reset-offsets g --to earliest --topic ordres",
+        "cluster dirs --topic ordres",
+        "txn producers ordres",
+        "txn abort --topic ordres --partition 0 --start-offset 0",
+    ],
+)
+def test_a_command_on_an_existing_topic_does_not_suggest_to_create_one(refused: Refused, command: str) -> None:
+    error, hint = refused(*command.split())
+    assert error == "there is no topic ordres"
+    is_delete = command.startswith("topic delete")
+    next_step = "to ignore it, pass --if-exists" if is_delete else "see which there are: tailrace topic list"
+    assert hint == f"did you mean orders? else {next_step}"
+
+
+@pytest.mark.parametrize("command", ["produce ordres", "consume ordres", "consume ordres --group g"])
+def test_a_command_that_may_begin_a_topic_names_how_to_create_it(refused: Refused, command: str) -> None:
+    _, hint = refused(*command.split())
+    assert hint == "did you mean orders? else create it: tailrace topic create ordres"
