@@ -55,9 +55,12 @@ file, what was set for one broker is stronger than what was set for all. Pools o
 two at a time. `listeners`, `listener.security.protocol.map` and the settings of security are read-only here, though
 Kafka can change some of them at run time.
 
-    tailrace config describe --topic orders --all
-    tailrace config set --topic orders retention.ms=86400000
-    tailrace config set --cluster log.cleaner.threads=2
+```sh
+tailrace topic create orders --config retention.ms=604800000
+tailrace config describe --topic orders --all
+tailrace config set --topic orders retention.ms=86400000
+tailrace config set --cluster log.cleaner.threads=2
+```
 """
 
 SECTIONS: tuple[tuple[str, Mapping[str, Key]], ...] = (

@@ -36,7 +36,7 @@ examples:
   tailrace pipeline audit data --state .audit                again tomorrow: only what is new is read
   tailrace pipeline audit data --topic orders --notes
   tailrace pipeline audit data --rules crc,offset-gap        these rules only
-  tailrace pipeline audit data --no-replicas --no-superseded without what has to be shuffled
+  tailrace pipeline audit data --no-replicas --no-superseded  without what has to be shuffled
   tailrace pipeline audit data --json | jq 'select(.type == "finding") | .file'
   tailrace pipeline audit /shared/kafka --master spark://host:7077
   tailrace pipeline audit --list-rules

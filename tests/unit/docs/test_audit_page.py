@@ -28,7 +28,7 @@ def test_every_rule_is_listed_as_it_is() -> None:
 
 
 def test_options_of_the_commands_that_are_named_exist() -> None:
-    commands = [node for node in tree_of(build_parser(COMMANDS)).walk() if node.path[1:2] == ("pipeline",)]
+    commands = [node for node in tree_of(build_parser(COMMANDS)).walk() if node.path[1:2] in (("pipeline",), ("demo",))]
     flags = {flag for command in commands for option in command.options for flag in option.flags}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= flags
 
