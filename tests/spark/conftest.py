@@ -30,15 +30,19 @@ BROKER_SETTINGS = {"log.retention.ms": -1}  # records of tests are as old as the
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """As `tailrace.spark` makes one for a laptop, small. The JVM stays where it was started, and with it what goes to a
-    path that is not absolute, such as the README's checkpoint."""
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The working directory of the JVM and its Python workers: their relative paths begin here."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder: Path) -> Iterator[SparkSession]:
+    """As `tailrace.spark` makes one for a laptop, small."""
     pytest.importorskip("pyspark")
     from tailrace.spark import session
 
-    folder = tmp_path_factory.mktemp("spark")
-    config = {**SETTINGS, "spark.sql.warehouse.dir": folder / "warehouse"}
-    with chdir(folder):
+    config = {**SETTINGS, "spark.sql.warehouse.dir": spark_folder / "warehouse"}
+    with chdir(spark_folder):
         started = session("tests", "local[2]", config, progress=False)
     yield started
     started.stop()

@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from support.page_blocks import ROOT, blocks
 from tailrace.model.ids import TopicId
 from tailrace.protocol.wire import read_uvarint
 from tailrace.record.varint import decode_varint, decode_varlong
 
-ROOT = Path(__file__).resolve().parents[3]
 FORMATS = ROOT / "docs" / "formats"
 
 Value = int | str | None
@@ -75,43 +74,20 @@ class Row(NamedTuple):
     name: str
 
 
-class Block(NamedTuple):
-    line_number: int
-    info: str
-    lines: list[str]
-
-
-def blocks(document: str) -> list[Block]:
-    """The fenced blocks of a document of docs/formats."""
-    found: list[Block] = []
-    inside: Block | None = None
-    for number, line in enumerate((FORMATS / document).read_text().splitlines(), 1):
-        if line.startswith("```"):
-            if inside is None:
-                inside = Block(number, line[3:].strip(), [])
-            else:
-                found.append(inside)
-                inside = None
-        elif inside is not None:
-            inside.lines.append(line)
-    assert inside is None, f"{document}: a fenced block does not end"
-    return found
-
-
 def attributes_of(words: list[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
 def examples(document: str) -> list[Example]:
     found = []
-    for number, info, lines in blocks(document):
-        kind, *words = info.split() or [""]
-        if kind not in ("bytes", "text"):
+    for block in blocks(FORMATS / document):
+        if block.kind not in ("bytes", "text"):
             continue
-        assert words, f"{document}:{number}: an example names its format"
-        example = Example(document, number, kind, words[0], attributes_of(words[1:]))
-        for offset, line in enumerate(lines, 1):
-            _add_line(example, line, f"{document}:{number + offset}")
+        words = block.info.split()[1:]
+        assert words, f"{document}:{block.line}: an example names its format"
+        example = Example(document, block.line, block.kind, words[0], attributes_of(words[1:]))
+        for number, line in enumerate(block.lines, block.line):
+            _add_line(example, line, f"{document}:{number}")
         found.append(example)
     return found
 

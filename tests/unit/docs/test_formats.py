@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from doc_examples import (
     FORMATS,
-    ROOT,
     Example,
     Row,
     attributes_of,
-    blocks,
     byte_table,
     check_line,
     examples,
@@ -24,6 +22,7 @@ from doc_examples import (
 from format_codecs import CODECS
 from message_fields import declared_rows
 
+from support.page_blocks import ROOT, blocks
 from tailrace.config.log import LogConfig
 from tailrace.env import Mode
 from tailrace.model.ids import TopicPartition
@@ -157,8 +156,8 @@ def test_every_format_has_a_document_and_every_document_an_example() -> None:
 
 def test_no_block_is_of_an_unknown_kind() -> None:
     for document in DOCUMENTS:
-        for number, info, _ in blocks(document):
-            assert info.split(" ")[0] in ("bytes", "text", "load"), f"{document}:{number}: {info!r}"
+        for block in blocks(FORMATS / document):
+            assert block.kind in ("bytes", "text", "load"), f"{document}:{block.line}: {block.info!r}"
 
 
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if each.kind == "bytes"], ids=str)
@@ -333,7 +332,7 @@ def test_suffixes() -> None:
     assert rows == {names.DELETED_SUFFIX, names.CLEANED_SUFFIX, names.SWAP_SUFFIX, names.TEMPORARY_SUFFIX}
 
 
-LOADS = [(f"directory.md:{number}", info, lines) for number, info, lines in blocks("directory.md")]
+LOADS = [(f"directory.md:{each.line}", each.info, each.lines) for each in blocks(FORMATS / "directory.md")]
 _SEGMENT_FILE = re.compile(r"\d{20}\.(log|index|timeindex|txnindex)(\.\w+)?")
 _LOAD_LINE = re.compile(r"(?P<name>\S+)  +(?:(?P<first>\d+)…(?P<last>\d+)  +)?(?P<outcome>.+)")
 

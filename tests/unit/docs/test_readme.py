@@ -1,71 +1,36 @@
-"""The examples in the README do what they say."""
+"""The README's examples are short, and its picture is of its example. They run in tests/spark."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from html import unescape
 
-import pytest
+from support.page_blocks import PYTHON, ROOT, blocks
 
-import tailrace
-
-README = Path(__file__).parents[3] / "README.md"
-ADDRESS = "localhost:9092"
+README = ROOT / "README.md"
 
 
-MARKS = {
-    "table": "read_table",
-    "audit": "import audit",
-    "spark": "tailrace.spark",
-    "client": ADDRESS,
-    "broker": "tailrace.Broker",
-    "log": "load(",
-}
-"""What tells the kind of an example; the first that fits."""
+def example(mark: str) -> str:
+    (found,) = [each.text for each in blocks(README) if each.kind == PYTHON and mark in each.text]
+    return found
 
 
-def examples(wanted: str | None = None) -> list[str]:
-    found = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    return [each for each in found if wanted in (None, kind(each))]
+def lines_of_code(text: str) -> int:
+    return len([line for line in text.splitlines() if line.strip()])
 
 
-def kind(example: str) -> str:
-    return next((name for name, mark in MARKS.items() if mark in example), "")
+def test_examples_with_spark_are_short() -> None:
+    assert lines_of_code(example("read_stream")) <= 10
+    assert lines_of_code(example("read_table")) == 5
 
 
-def run(example: str) -> None:
-    exec(compile(example, "README.md", "exec"), {})
+def test_the_guide_to_tables_has_the_same_example() -> None:
+    assert example("read_table") in (ROOT / "docs" / "tables.md").read_text()
 
 
-def test_every_example_is_run() -> None:
-    """Those with Spark by `test_spark_readme.py`, `test_table_readme.py` and `test_audit_readme.py`."""
-    kinds = ["client", "client", "spark", "table", "audit", "broker", "log"]
-    assert [kind(each) for each in examples()] == kinds
-
-
-def test_the_client_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("confluent_kafka")
-    pytest.importorskip("kafka")
-    with tailrace.Broker() as broker:
-        for example in examples("client"):
-            run(example.replace(ADDRESS, broker.bootstrap_servers))
-    assert capsys.readouterr().out.splitlines() == ["b'two apples'"] * 2
-
-
-def test_the_broker_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    run(*examples("broker"))
-    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", capsys.readouterr().out)
-
-
-def test_the_log_example_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run(*examples("log"))
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "0 1"
-    assert printed[1:] == [
-        "0 b'customer-7' b'two apples' ()",
-        "1 b'customer-8' b'one pear' (('source', b'web'),)",
-    ]
-    assert (tmp_path / "orders-0" / "00000000000000000000.log").stat().st_size > 0
+def test_the_picture_is_of_the_example() -> None:
+    """tools/make_table_picture.py draws it."""
+    drawn = unescape((ROOT / "docs" / "images" / "table.svg").read_text())
+    for line in example("read_table").splitlines():
+        assert line in drawn
+    assert re.search(r"\| *chair *\|", drawn)

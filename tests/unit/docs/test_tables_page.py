@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+from support.page_blocks import PYTHON, ROOT, blocks
+from support.page_run import PageRun
 from support.tables.harness import TableRig
 from support.tables.model import Record
 from tailrace.cli import pipeline
@@ -19,7 +20,8 @@ from tailrace.spark.tables.job import settings
 from tailrace.spark.tables.job.report import TableReport
 from tailrace.spark.tables.job.status import PartitionStatus, TableStatus, metrics_text
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "tables.md").read_text()
+GUIDE = ROOT / "docs" / "tables.md"
+PAGE = GUIDE.read_text()
 
 
 def section(title: str) -> str:
@@ -51,16 +53,22 @@ def test_every_metric_is_named() -> None:
     assert set(re.findall(r"`(tailrace_table_\w+)`", PAGE)) == made
 
 
-def test_options_of_the_command_that_are_named_exist() -> None:
-    (command,) = [node for node in tree_of(build_parser(COMMANDS)).walk() if node.path[1:] == ("pipeline", "table")]
-    flags = {flag for option in command.options for flag in option.flags}
+def test_options_of_the_commands_that_are_named_exist() -> None:
+    named = (("pipeline", "table"), ("demo",))
+    commands = [node for node in tree_of(build_parser(COMMANDS)).walk() if node.path[1:] in named]
+    flags = {flag for command in commands for option in command.options for flag in option.flags}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= flags
 
 
 @pytest.mark.parametrize("package", ["duckdb", "polars"])
 def test_the_files_of_a_parquet_table_are_read_as_it_says(
-    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    package: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    """Also a column that only later files have."""
     pytest.importorskip(package)
     rig = TableRig(tmp_path, "parquet", "append")
     for offset, value in enumerate([b'{"number": 1, "item": "01"}', b'{"number": 2, "item": "02", "late": "x"}']):
@@ -69,9 +77,9 @@ def test_the_files_of_a_parquet_table_are_read_as_it_says(
     main(["pipeline", "table", "orders", "--to", str(rig.place), "--files"])
     (tmp_path / "files").write_text(capsys.readouterr().out)
     monkeypatch.chdir(tmp_path)
-    (recipe,) = [each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if f"import {package}" in each]
-    made: dict[str, Any] = {}
-    exec(compile(recipe, "tables.md", "exec"), made)
-    orders = made["orders"].select("item", "late")
+    (recipe,) = [each for each in blocks(GUIDE) if each.kind == PYTHON and f"import {package}" in each.text]
+    page = PageRun(GUIDE, tmp_path, request.getfixturevalue)
+    page.python(recipe)
+    orders = page.namespace["orders"].select("item", "late")
     rows = orders.fetchall() if package == "duckdb" else orders.collect().rows()
     assert sorted(rows) == [("01", None), ("02", "x")]
