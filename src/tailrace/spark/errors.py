@@ -11,6 +11,18 @@ class PipelineError(TailraceError):
     """Everything that is raised on purpose in this package, and is not a broker's or a file's own error."""
 
 
+class SparkMissingError(PipelineError):
+    """Spark itself is not installed."""
+
+    hint = "pip install 'tailrace[spark]'"
+
+
+class JavaNotFoundError(PipelineError):
+    """There is no Java that Spark can run on."""
+
+    hint = "install tailrace[spark], which brings one, or set JAVA_HOME to a Java 17 or newer"
+
+
 class OptionError(PipelineError):
     """An option, or several together, that cannot be: names them, and what is allowed. Before any job starts."""
 

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tailrace.spark.errors import PipelineError
+from tailrace.spark.errors import JavaNotFoundError
 
 LEAST_VERSION: Final = 17
 ASKED_FOR_S: Final = 30.0
@@ -42,12 +42,6 @@ exec {java} "$@"
 # `17.0.15`, `21-ea`, `1.8.0_402`: before Java 9 the number that counts was the second.
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
-
-
-class JavaNotFoundError(PipelineError):
-    """There is no Java that Spark can run on."""
-
-    hint = "install tailrace[spark], which brings one, or set JAVA_HOME to a Java 17 or newer"
 
 
 class Java(NamedTuple):

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.errors import OptionError, PipelineError
+from tailrace.spark.errors import OptionError, SparkMissingError
 from tailrace.spark.java import find_java
 
 if TYPE_CHECKING:
@@ -38,12 +38,6 @@ WORKER_DAEMON: Final = "tailrace.spark.worker_daemon"
 """Workers end quietly when Spark needs no more of their rows. On a cluster nodes may not have this module."""
 
 _LOCAL = re.compile(r"local(?:\[(?P<cores>[^\],]+).*\]|-cluster\[(?P<workers>\d+),\s*(?P<each>\d+),.*\])?")
-
-
-class SparkMissingError(PipelineError):
-    """Spark itself is not installed."""
-
-    hint = "pip install 'tailrace[spark]'"
 
 
 def session(

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from tailrace.spark import java
-from tailrace.spark.java import DROPPED_ARGUMENT, JavaNotFoundError, find_java
+from tailrace.spark.errors import JavaNotFoundError
+from tailrace.spark.java import DROPPED_ARGUMENT, find_java
 
 OLD_STYLE = 'java version "1.8.0_402"'
 SEVENTEEN = 'openjdk version "17.0.15" 2025-04-15'

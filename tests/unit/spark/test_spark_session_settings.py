@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tailrace.spark import spark_session as module
-from tailrace.spark.errors import OptionError
+from tailrace.spark.errors import OptionError, SparkMissingError
 from tailrace.spark.java import Java
-from tailrace.spark.spark_session import SparkMissingError, cores_of, is_local, session
+from tailrace.spark.spark_session import cores_of, is_local, session
 
 pytest.importorskip("pyspark")
 
