@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import struct
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from support.brokers.simulated import fetch_request, produce_request
 from support.brokers.threaded import ThreadedBroker
 from support.logs.builders import batch
+from tailrace.broker import socket_server
 from tailrace.broker.reactor import READABLE
 from tailrace.broker.socket_server import RECEIVE_BUFFER_BYTES
 from tailrace.env.real.files import RealFile
@@ -47,13 +50,17 @@ def serving(folder: Path, **settings: str) -> Iterator[Served]:
             topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
             sock.sendall(frame(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7))
             assert answer(sock, 19, 7).topics[0].error_code in (0, 36)  # type: ignore[attr-defined]
-        while not served.on_node(lambda: served.node.replicas.partition("orders", 0).is_leader):
-            pass
-        while served.on_node(lambda: served.server.count):
-            pass
+        until(served, lambda: served.node.replicas.partition("orders", 0).is_leader)
+        until(served, lambda: served.server.count == 0)
         yield served
     finally:
         served.close()
+
+
+def until(served: Served, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not served.on_node(condition):
+        assert time.monotonic() < deadline
 
 
 def frame(request: Request, version: int, correlation_id: int = 1) -> bytes:
@@ -157,7 +164,6 @@ def test_no_more_connections_than_allowed(folder: Path) -> None:
             sock.close()
 
 
-@pytest.mark.spec("NW-04")
 def test_connections_do_not_take_the_descriptors_that_files_need(folder: Path) -> None:
     """A log that finds none left counts as failed, and the last directory's failing ends the broker."""
     with serving(folder) as served, served.connect() as first:
@@ -173,6 +179,16 @@ def test_connections_do_not_take_the_descriptors_that_files_need(folder: Path) -
         assert serves(served)
 
 
+@pytest.mark.parametrize(
+    ("limit", "end"), [(1024, 896), (200, 136), (65_536, 57_344), (resource.RLIM_INFINITY, sys.maxsize)]
+)
+def test_an_eighth_of_the_descriptors_and_at_least_64_are_left_to_files(
+    monkeypatch: pytest.MonkeyPatch, limit: int, end: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    assert socket_server._descriptors_end() == end
+
+
 @pytest.mark.spec("NW-04")
 def test_more_connections_are_accepted_when_more_are_allowed(folder: Path) -> None:
     with serving(folder, max_connections="1", connections_max_idle_ms="600000") as served, served.connect() as first:
@@ -180,8 +196,7 @@ def test_more_connections_are_accepted_when_more_are_allowed(folder: Path) -> No
         answer(first, 18, 0)
         with served.connect() as late:
             late.sendall(frame(ApiVersionsRequest(), 0))
-            while served.on_node(lambda: served.server._is_accepting):
-                pass
+            until(served, lambda: not served.server._is_accepting)
 
             def allow_more() -> None:
                 served.node.live.config = replace(served.node.config, max_connections=2)
@@ -228,8 +243,7 @@ def test_a_response_counts_as_activity_of_its_connection(folder: Path) -> None:
     """The client of a long poll has the whole idle time to send its next request."""
     with serving(folder, connections_max_idle_ms="600000") as served, served.connect() as sock:
         sock.sendall(frame(fetch_request("orders", 0, max_wait_ms=2**31 - 1), 12))
-        while not served.on_node(lambda: len(served.node.purgatory)):
-            pass
+        until(served, lambda: len(served.node.purgatory) == 1)
         (connection,) = served.server._connections
         connection.active_ms -= 599_000
         with served.connect() as other:
