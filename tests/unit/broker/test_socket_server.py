@@ -20,6 +20,7 @@ from support.brokers.simulated import fetch_request, produce_request
 from support.brokers.threaded import ThreadedBroker
 from support.logs.builders import batch
 from tailrace.broker import socket_server
+from tailrace.broker.connection import Connection
 from tailrace.broker.reactor import READABLE
 from tailrace.broker.socket_server import RECEIVE_BUFFER_BYTES
 from tailrace.env.real.files import RealFile
@@ -220,37 +221,78 @@ def test_no_more_connections_of_one_host_than_allowed(folder: Path) -> None:
             assert answer(sock, 18, 0).error_code == 0  # type: ignore[attr-defined]
 
 
+def let_idle(served: Served, ms: int) -> None:
+    """As if no bytes had moved on any connection for this time."""
+
+    def age() -> None:
+        for connection in served.server._connections:
+            connection.active_ms -= ms
+        served.server._next_sweep_ms = 0
+
+    served.on_node(age)
+
+
 @pytest.mark.spec("NW-04")
 def test_idle_connections_are_closed(folder: Path) -> None:
-    with serving(folder, connections_max_idle_ms="150") as served, served.connect() as sock:
-        sock.sendall(frame(ApiVersionsRequest(), 0))
-        answer(sock, 18, 0)
+    with serving(folder, connections_max_idle_ms="60000") as served, served.connect() as sock:
+        for _ in range(3):
+            sock.sendall(frame(ApiVersionsRequest(), 0))
+            answer(sock, 18, 0)
+            let_idle(served, 30_000)
+        let_idle(served, 31_000)
         assert is_closed(sock)
         assert serves(served)
+        assert served.server._metrics.expired_connections == 1
 
 
 @pytest.mark.spec("NW-04")
 def test_an_idle_connection_with_a_pending_request_is_closed(folder: Path) -> None:
-    with serving(folder, connections_max_idle_ms="150") as served, served.connect() as sock:
+    with serving(folder, connections_max_idle_ms="60000") as served, served.connect() as sock:
         sock.sendall(frame(fetch_request("orders", 0, max_wait_ms=2**31 - 1), 12))
+        until(served, lambda: len(served.node.purgatory) == 1)
+        let_idle(served, 61_000)
         assert is_closed(sock)
         assert served.on_node(lambda: len(served.node.purgatory)) == 0
-        assert served.server._metrics.expired_connections == 1
 
 
 @pytest.mark.spec("NW-04")
 def test_a_response_counts_as_activity_of_its_connection(folder: Path) -> None:
     """The client of a long poll has the whole idle time to send its next request."""
-    with serving(folder, connections_max_idle_ms="600000") as served, served.connect() as sock:
+    with serving(folder, connections_max_idle_ms="60000") as served, served.connect() as sock:
         sock.sendall(frame(fetch_request("orders", 0, max_wait_ms=2**31 - 1), 12))
         until(served, lambda: len(served.node.purgatory) == 1)
-        (connection,) = served.server._connections
-        connection.active_ms -= 599_000
+        let_idle(served, 40_000)
         with served.connect() as other:
             other.sendall(frame(produce_request("orders", batch(1, 50)), 9))
             answer(other, 0, 9)
         answer(sock, 1, 12)
-        served.on_node(lambda: served.server._close_idle(served.reactor.now_ms - 300_000))
+        let_idle(served, 40_000)
+        sock.sendall(frame(ApiVersionsRequest(), 0))
+        assert answer(sock, 18, 0).error_code == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.spec("NW-04")
+def test_a_part_of_a_request_counts_as_activity_of_its_connection(folder: Path) -> None:
+    request = frame(ApiVersionsRequest(), 0)
+    with serving(folder, connections_max_idle_ms="60000") as served, served.connect() as sock:
+        for part in (request[:5], request[5:10]):
+            sock.sendall(part)
+            until(served, lambda part=part: any(_kept(each).endswith(part) for each in served.server._connections))
+            let_idle(served, 40_000)
+        sock.sendall(request[10:])
+        assert answer(sock, 18, 0).error_code == 0  # type: ignore[attr-defined]
+
+
+def _kept(connection: Connection) -> bytes:
+    return bytes(connection._kept or b"")
+
+
+@pytest.mark.spec("NW-04")
+def test_idle_connections_stay_where_no_limit_is_set(folder: Path) -> None:
+    with serving(folder, connections_max_idle_ms="-1") as served, served.connect() as sock:
+        sock.sendall(frame(ApiVersionsRequest(), 0))
+        answer(sock, 18, 0)
+        let_idle(served, 1 << 40)
         sock.sendall(frame(ApiVersionsRequest(), 0))
         assert answer(sock, 18, 0).error_code == 0  # type: ignore[attr-defined]
 
