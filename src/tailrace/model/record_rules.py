@@ -24,7 +24,7 @@ class RecordRules(NamedTuple):
 
 
 class RejectedRecord(NamedTuple):
-    index: int
+    record_index: int
     """In its batch."""
     fault: int
     timestamp: int

@@ -114,8 +114,8 @@ class RecordCheck:
     def _fault(self) -> InvalidRecordError | InvalidTimestampError:
         error = fault_of(self._bytewise)
         if self._bytewise.status in (NO_KEY_FAULT, TIMESTAMP_FAULT):
-            _, _, _, *rules = self._rules
-            error.record_rules = RecordRules(*rules)
+            _, _, _, require_key, earliest_ms, latest_ms = self._rules
+            error.record_rules = RecordRules(require_key, earliest_ms, latest_ms)
         return error
 
 

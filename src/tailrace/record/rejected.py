@@ -34,7 +34,7 @@ def rejected_records(batch: Buffer, rules: RecordRules, limit: int) -> RejectedR
         if left_bytes < 0:
             raise too_large(header)
         listing.feed(block)
-        if listing.is_full:
+        if listing.is_full():
             break
     return listing.finish()
 
@@ -54,17 +54,16 @@ class _Listing:
         self._found = array("q", bytes(8 * REJECTED_ROW * max(min(limit, self._count + 1), 1)))
         self._filled = 0
 
-    @property
     def is_full(self) -> bool:
         return self._filled == len(self._found) // REJECTED_ROW
 
     def feed(self, piece: Buffer) -> None:
         bytewise = self._bytewise
         position, end = 0, len(piece)
-        while position < end and not self.is_full:
+        while position < end and not self.is_full():
             if bytewise.between_records:
                 position = self._take_whole(piece, position, end)
-                if self.is_full:
+                if self.is_full():
                     return
             record = bytewise.record
             position = bytewise.read_record(piece, position, end)
@@ -74,7 +73,7 @@ class _Listing:
                 self._take_cut(record)
 
     def finish(self) -> RejectedRecords:
-        if not self.is_full and self._bytewise.finish():
+        if not self.is_full() and self._bytewise.finish():
             raise fault_of(self._bytewise)
         return RejectedRecords(
             self._given_rules, self._found[: REJECTED_ROW * self._filled], is_compressed=self._is_compressed

@@ -199,7 +199,7 @@ def test_the_lists_of_a_request_are_limited_together() -> None:
     records = keyless_batch(MAX_PER_BATCH, codec=4)
     request = produce_request("t", records)
     request.topic_data[0].partition_data = [PartitionProduceData(index=index, records=records) for index in range(13)]
-    for _ in range(2):  # the next request has a limit of its own
+    for _ in range(2):  # each request has its own limit
         response = rig.client.ask(request, 9)
         lengths = [len(part.record_errors) for part in response.responses[0].partition_responses]
         assert sum(lengths[:10]) == MAX_PER_RUN

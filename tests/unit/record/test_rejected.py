@@ -65,7 +65,7 @@ def test_a_full_list_ends_the_check(limit: int) -> None:
             rows_of(data, limit=limit)
         assert refused.value.record_rules is None
     else:
-        assert [row.index for row in rows_of(data, limit=limit)] == list(range(limit))
+        assert [row.record_index for row in rows_of(data, limit=limit)] == list(range(limit))
 
 
 @pytest.mark.parametrize(("count", "reason"), [(3, "ends before it"), (1, "goes on behind")])
@@ -86,7 +86,7 @@ def test_more_records_than_the_kernel_takes_at_once() -> None:
     count = 3 * rejected._ROWS
     payload = b"".join(record(index, key=None if index % 1000 == 999 else b"k", value=b"") for index in range(count))
     data, _ = batch(payload, count)
-    assert [row.index for row in rows_of(data)] == list(range(999, count, 1000))
+    assert [row.record_index for row in rows_of(data)] == list(range(999, count, 1000))
 
 
 faults = st.tuples(st.one_of(st.none(), st.binary(max_size=3)), st.integers(-20, 20), st.binary(max_size=70))
