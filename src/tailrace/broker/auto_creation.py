@@ -1,7 +1,8 @@
 """Topics that come into being because a client asked about them (`auto.create.topics.enable`).
 
-Whoever asks is answered when the topic is there, with its logs where this broker leads it. (Kafka says that there is
-no such topic, and has the client come again.) One creation of a topic is under way at a time, however many ask.
+A request is answered when the topic is there, with its logs where this broker leads it, or after LONGEST_WAIT_MS. Kafka
+answers at once that there is no such topic, and the client retries: docs/compatibility.md has the reasons for the
+difference. One creation of a topic is under way at a time, however many requests wait for it.
 
 Who may call. Handlers, on the node's thread.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tailrace.broker.forwarding import when_logs_are_there
+from tailrace.broker.forwarding import LONGEST_WAIT_MS, when_logs_are_there
 from tailrace.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tailrace.protocol.message import Response
 from tailrace.protocol.messages.create_topics import (
@@ -38,11 +39,11 @@ class AutoTopicCreation:
         self._under_way: dict[str, list[_Asked]] = {}
 
     def create(self, names: Iterable[str], done: Callable[[], None]) -> None:
-        """Have the controller make them, each once; `done` when it has said of all of them what became of it.
-
-        The names must be legal.
+        """Have the controller create them, each once. `done` is called when it has answered for all of them, or after
+        LONGEST_WAIT_MS. The names must be legal.
         """
         asked = _Asked(set(names), done)
+        self._node.env.jobs.later("answer-without-topics", LONGEST_WAIT_MS, asked.end)
         new = [name for name in asked.missing if name not in self._under_way]
         for name in asked.missing:
             self._under_way.setdefault(name, []).append(asked)
@@ -66,12 +67,18 @@ class AutoTopicCreation:
             for asked in self._under_way.pop(name):
                 asked.missing.discard(name)
                 if not asked.missing:
-                    asked.done()
+                    asked.end()
 
 
-class _Asked(NamedTuple):
-    missing: set[str]
-    done: Callable[[], None]
+class _Asked:
+    def __init__(self, missing: set[str], done: Callable[[], None]) -> None:
+        self.missing = missing
+        self._done: Callable[[], None] | None = done
+
+    def end(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done()
 
 
 def creatable_topic(name: str, config: ServerConfig) -> CreatableTopic:

@@ -4,6 +4,7 @@ import pytest
 
 from support.brokers.handler_calls import ask, begin, versions_of
 from support.brokers.stub import CLUSTER_ID, StubNode, broker, topic, topic_id
+from tailrace.broker.forwarding import LONGEST_WAIT_MS
 from tailrace.metadata.partition_registration import LOST_DIRECTORY
 from tailrace.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -135,6 +136,23 @@ def test_an_unknown_topic_is_asked_for_once_and_whoever_asks_waits_for_it(node: 
         assert [(t.name, t.error_code) for t in answer.topics] == [("new", UNKNOWN_TOPIC), ("bad/name", INVALID_TOPIC)]
     begin(node, request, 12)
     assert len(node.controller.sent) == 2
+
+
+def test_a_creation_that_takes_too_long_is_answered_as_in_kafka(node: StubNode) -> None:
+    """The topics that exist do not wait longer for one that does not."""
+    answers = begin(node, by_name("orders", "new", create=True), 12)
+    jobs, clock = node.world.jobs, node.world.clock
+    jobs.tick(clock.now_ms() + LONGEST_WAIT_MS - 1)
+    jobs.run_all()
+    assert answers == []
+    jobs.tick(clock.now_ms() + 1)
+    jobs.run_all()
+    assert [(t.name, t.error_code, len(t.partitions)) for t in answers[0].topics] == [
+        ("orders", 0, 2),
+        ("new", UNKNOWN_TOPIC, 0),
+    ]
+    node.controller.answer(CreateTopicsResponse(topics=[CreatableTopicResult(name="new")]))
+    assert len(answers) == 1
 
 
 def test_without_leave_of_client_or_broker_nothing_is_created(node: StubNode) -> None:
