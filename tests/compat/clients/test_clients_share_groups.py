@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from client_driver import Message
 from client_servers import Server
+from confluent_driver import ConfluentDriver
 from confluent_kafka import ShareConsumer
 
 from support.clients.raw_client import RawClient
@@ -137,10 +138,11 @@ def test_a_member_says_what_becomes_of_each_record(members: Any, helper: Any, to
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_group_goes_on_after_a_restart(server_of_my_own: Server, how: str) -> None:
     group = topic = f"restart-{how}"
-    run_tool(TOOLS + "TopicCommand", "--bootstrap-server", server_of_my_own.address, "--create", "--topic", topic)
+    driver = ConfluentDriver(server_of_my_own.address)
+    driver.create_topic(topic)
     from_the_beginning(server_of_my_own, group)
-    lines = "".join(f"{n}\n" for n in range(20))
-    run_tool(TOOLS + "ConsoleProducer", "--bootstrap-server", server_of_my_own.address, "--topic", topic, stdin=lines)
+    driver.produce(topic, [Message(b"%d" % n) for n in range(20)])
+    driver.close()
     one = Reader(server_of_my_own, group, topic, **{"share.acknowledgement.mode": "explicit"})
     got = one.read(20)
     for message in got:
