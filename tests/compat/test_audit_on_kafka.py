@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
+pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 
 
 @pytest.fixture

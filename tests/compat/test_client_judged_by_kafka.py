@@ -37,7 +37,7 @@ from tailrace.protocol.messages.produce import ProduceRequest
 from tailrace.record.compression import CODEC_NAMES
 from tailrace.record.reader import Record
 
-pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
+pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 
 T0 = 1_700_000_000_000
 ODD = (

@@ -34,7 +34,7 @@ from tailrace.client.transaction_admin import TransactionAdmin
 from tailrace.client.transactional_producer import TransactionalProducer
 from tailrace.model.ids import TopicPartition
 
-pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
+pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"

@@ -20,7 +20,7 @@ from tailrace.client.producer import Producer
 from tailrace.model.ids import TopicPartition
 from tailrace.spark.source.brokers import BrokerOrigin, links
 
-pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
+pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     from support.kafka.client import free_port
 from tailrace.client.cluster import Cluster
 
-pytestmark = [pytest.mark.compat, pytest.mark.usefixtures("kafka_jars")]
+pytestmark = [pytest.mark.compat, pytest.mark.long, pytest.mark.usefixtures("kafka_jars")]
 
 
 @pytest.fixture(scope="module")
