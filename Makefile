@@ -13,7 +13,8 @@ PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long slow budgets coverage soak lint format spec bench bench-peers bench-spark dist fresh clean
+.PHONY: help setup run test test-long slow budgets coverage soak lint format spec bench bench-peers bench-spark record-kafka
+.PHONY: dist fresh clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ bench-peers: setup ## the same load against Tailrace and a real Kafka; ARGS="--r
 
 bench-spark: setup ## Spark on a topic beside Spark on Parquet files, with the plot; ARGS="--rows 1000000"
 	@$(BIN)/python benchmarks/spark_run.py $(ARGS)
+
+record-kafka: setup ## record again what a real Kafka responds to the requests of the tests
+	@$(BIN)/python -m pytest -m long --record-kafka tests/compat/test_answers_beside_kafka.py
 
 dist: setup ## wheel for this platform and source archive, in dist/
 	@rm -rf dist

@@ -15,3 +15,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="HOST:PORT",
         help="try the clients on a real Apache Kafka instead of Tailrace: one that is started, or the one named",
     )
+    parser.addoption(
+        "--record-kafka",
+        action="store_true",
+        help="record the responses of a real Apache Kafka again (make record-kafka)",
+    )

@@ -1,39 +1,17 @@
-"""What members of consumer groups are answered, as Kafka 4.3.1 has answered it."""
+"""Responses to members of consumer groups, compared with recorded responses of Kafka 4.3.1."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.brokers.simulated import BROKER, SimBroker, SimClient
-from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS, SETTINGS, answers
-from support.requests.response_values import differences
-
-RECORDED = Path(__file__).parents[1] / "support" / "recorded" / "consumer-groups-4.3.1.json"
-
-
-class PausingClient(SimClient):
-    """Whose pauses are the machine's."""
-
-    def __init__(self, broker: SimBroker) -> None:
-        super().__init__(broker, BROKER)
-        self.pause = lambda seconds: broker.pass_time(round(seconds * 1000))
+from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS
+from support.simulated_conversations import check_recorded
 
 
 @pytest.mark.spec("CO-05")
 @pytest.mark.parametrize("converse", CONVERSATIONS_OF_CONSUMER_GROUPS, ids=lambda each: each.__name__)
-def test_the_answers_are_kafkas(converse: Callable[[Any], None]) -> None:
-    settings = {name.replace(".", "_"): text for name, text in SETTINGS.items()}
-    expected = json.loads(RECORDED.read_text())[converse.__name__]
-    found = answers(PausingClient(SimBroker(**settings).start()), converse)
-    assert [name for name, _ in found] == [name for name, _ in expected]
-    different = [
-        f"{name}, {path}: Kafka {theirs}, ours {own}"
-        for (name, answer), (_, recorded) in zip(found, expected, strict=True)
-        for path, theirs, own in differences(recorded, json.loads(json.dumps(answer)))
-    ]
-    assert not different, "\n".join(different)
+def test_responses_match_recorded_kafka(converse: Callable[[Any], None]) -> None:
+    check_recorded("consumer-groups", converse)

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from test_consumer_group_conversations import PausingClient
 
-from support.brokers.simulated import SimBroker
-from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS, SETTINGS, answers
-from support.coordinators.group_records import Numbered, decoded, encoded, in_batches, texts, written
+from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS
+from support.coordinators.group_records import Numbered, decoded, encoded, in_batches, written
 from support.coordinators.replica_pair import CoordinatorPair
+from support.simulated_conversations import simulated_broker, talk_to
 from tailrace.coordinator.consumer.group import ConsumerGroup
 from tailrace.coordinator.groups.group import GroupKind
 from tailrace.coordinator.groups.shard import GroupShard
@@ -70,9 +69,9 @@ def test_their_records_are_replayed(group_id: str) -> None:
 
 
 def ours(group_id: str) -> Numbered:
-    broker = SimBroker(**texts(SETTINGS)).start()
+    broker = simulated_broker()
     (converse,) = (each for each in CONVERSATIONS_OF_CONSUMER_GROUPS if each.__name__ == STORIES[group_id])
-    answers(PausingClient(broker), converse)
+    converse(talk_to(broker))
     return written(broker, group_id)
 
 

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from test_consumer_group_conversations import PausingClient
 
-from support.brokers.simulated import SimBroker
-from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS, SETTINGS, answers
-from support.coordinators.group_records import decoded, encoded, in_batches, texts, written
+from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS
+from support.coordinators.group_records import decoded, encoded, in_batches, written
 from support.coordinators.replica_pair import CoordinatorPair
+from support.simulated_conversations import simulated_broker, talk_to
 from tailrace.coordinator.groups.shard import GroupShard
 from tailrace.coordinator.records import GROUP_RECORDS
 from tailrace.coordinator.streams.group import StreamsGroup
@@ -65,9 +64,9 @@ def test_their_records_are_replayed(group_id: str) -> None:
 
 @pytest.mark.parametrize("group_id", STORIES)
 def test_our_records_are_theirs(group_id: str) -> None:
-    broker = SimBroker(**texts(SETTINGS)).start()
+    broker = simulated_broker()
     (converse,) = (each for each in CONVERSATIONS_OF_STREAMS_GROUPS if each.__name__ == STORIES[group_id])
-    answers(PausingClient(broker), converse)
+    converse(talk_to(broker))
     ours, theirs = in_batches(written(broker, group_id)), in_batches(decoded(RECORDED[group_id]))
     # Targets of several members come in the order of a hash table.
     assert list(map(sorted, ours)) == list(map(sorted, theirs))

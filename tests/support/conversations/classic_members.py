@@ -48,7 +48,7 @@ class Member:
         self._name = name
         self._client = RawClient("{}:{}".format(*party.address))
         self._socket: socket.socket | None = None
-        self._posted: list[tuple[str, int, int]] = []
+        self._posted: list[tuple[str, Request, int]] = []
         self.id = ""
         self.instance_id = instance_id
         self.generation = -1
@@ -60,16 +60,16 @@ class Member:
         if self._socket is None:
             self._socket = socket.create_connection(self._client.address, TIMEOUT_SECONDS)
         self._socket.sendall(self._client.frame_of(request, version))
-        self._posted.append((f"{self._name} {name}", request.KEY, version))
+        self._posted.append((f"{self._name} {name}", request, version))
 
     def take(self) -> Any:
         """The next answer."""
         assert self._socket is not None
-        name, key, version = self._posted.pop(0)
+        name, request, version = self._posted.pop(0)
         (size,) = struct.unpack(">i", self._received(4))
-        _, answer = decode_response(key, version, self._received(size))
+        _, answer = decode_response(request.KEY, version, self._received(size))
         self._learn(answer)
-        self._party.note(name, answer)
+        self._party.note(name, answer, request, version)
         return answer
 
     def is_answered(self) -> bool:
@@ -208,8 +208,8 @@ class Party:
         self._members.append(Member(self, name, instance_id))
         return self._members[-1]
 
-    def note(self, name: str, answer: Any) -> None:
-        self._talk.answers.append((name, self._named(answer)))
+    def note(self, name: str, answer: Any, request: Request, version: int) -> None:
+        self._talk.note(name, self._named(answer), (request, version))
 
     def _named(self, value: Any) -> Any:
         """With the names of the story for the ids that the server has made."""
@@ -232,11 +232,10 @@ class Party:
         self.ask(f"described {name}", request, version)
 
     def listed(self, name: str, version: int = LIST, **filters: Sequence[str]) -> None:
-        answer: Any = self._talk._client.ask(
-            ListGroupsRequest(**{key: list(names) for key, names in filters.items()}), version
-        )
+        request = ListGroupsRequest(**{key: list(names) for key, names in filters.items()})
+        answer: Any = self._talk._client.ask(request, version)
         answer.groups = [group for group in answer.groups if group.group_id == self.group_id]
-        self.note(f"listed {name}", answer)
+        self.note(f"listed {name}", answer, request, version)
 
     def close(self) -> None:
         for member in self._members:

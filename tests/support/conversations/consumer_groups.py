@@ -1,22 +1,12 @@
-"""What members of consumer groups say to their coordinator, and what it answers: good manners first, then bad ones.
-
-    PYTHONPATH=tests python -m support.conversations.consumer_groups HOST:PORT > …/recorded/consumer-groups-4.3.1.json
-
-What Kafka answers is kept in that file, made with a new broker that has `SETTINGS`, so that it can be compared without
-one.
-"""
+"""What members of consumer groups say to their coordinator, and what it answers: good manners first, then bad ones."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from support.clients.raw_client import RawClient
 from support.conversations.consumer_members import (
     EVEN,
-    PARTITIONS,
     TOPIC,
     ClassicMember,
     Party,
@@ -27,8 +17,6 @@ from support.conversations.consumer_members import (
     subscription,
 )
 from support.conversations.conversation import Talk
-from support.requests.case import Place
-from support.requests.response_values import shape
 
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
@@ -320,22 +308,3 @@ CONVERSATIONS_OF_CONSUMER_GROUPS: tuple[Callable[[Talk], None], ...] = (
     empty_groups,
     static_downgrade,
 )
-
-
-def answers(client: Any, converse: Callable[[Talk], None]) -> list[list[Any]]:
-    """Names with the shapes of what was answered."""
-    talk = Talk(client, Place(""))
-    make_topic(talk, TOPIC, PARTITIONS)
-    converse(talk)
-    return [[name, shape(answer)] for name, answer in talk.answers]
-
-
-def main() -> None:
-    client = RawClient(sys.argv[1])
-    found = {converse.__name__: answers(client, converse) for converse in CONVERSATIONS_OF_CONSUMER_GROUPS}
-    lines = (f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in found.items())
-    print("{\n" + ",\n".join(lines) + "\n}")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from support.clients.raw_client import NoAnswer, RawClient
+from support.exchanges import Exchange, brief, fingerprint
 from support.requests.case import DATA, Place
 from support.requests.records import batch
+from support.requests.response_values import shape
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.delete_records import (
@@ -29,13 +31,21 @@ PRODUCE = 9
 DELETED = "deleted-records"
 
 
+class Noted(NamedTuple):
+    """A response that counts. Conversations may hide parts of it after it was noted."""
+
+    name: str
+    request: str
+    answer: Any
+
+
 class Talk:
     """Asks, and remembers the answers by a name."""
 
     def __init__(self, client: RawClient, place: Place) -> None:
         self._client = client
         self.place = place
-        self.answers: list[tuple[str, Any]] = []
+        self.answers: list[Noted] = []
 
     def ask(self, name: str, request: Request, version: int) -> Any:
         answer: Any
@@ -43,8 +53,14 @@ class Talk:
             answer = self._client.ask(request, version)
         except NoAnswer as outcome:
             answer = str(outcome)
-        self.answers.append((name, answer))
+        self.note(name, answer, (request, version))
         return answer
+
+    def note(self, name: str, answer: Any, *requests: tuple[Request, int]) -> None:
+        self.answers.append(Noted(name, fingerprint(*requests), answer))
+
+    def exchanges(self) -> list[Exchange]:
+        return [Exchange(name, request, brief(shape(answer))) for name, request, answer in self.answers]
 
     def produce(self, name: str, records: bytes, *, acks: int = -1, topic: str = DATA, partition: int = 1) -> Any:
         return self.ask(name, produce_request(records, acks=acks, topic=topic, partition=partition), PRODUCE)
@@ -164,7 +180,7 @@ def no_acknowledgement(talk: Talk) -> None:
             answer: Any = talk._client.answer_to(3, 12, frame + talk._client.frame_of(metadata, 12))
         except NoAnswer as outcome:
             answer = str(outcome)
-        talk.answers.append((name, answer))
+        talk.note(name, answer, (unanswered, PRODUCE), (metadata, 12))
 
     send("good", batch(1))
     send("to a topic that is not there", batch(1), "nope")

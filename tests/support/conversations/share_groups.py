@@ -6,10 +6,10 @@ found) is waited for and not noted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from support.conversations.consumer_members import pause
 from support.conversations.conversation import Talk, produce_request
 from support.requests.case import UNKNOWN_ID
 from support.requests.records import batch
@@ -63,7 +63,6 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 FETCH = 2
 GROUP_RESOURCE = 32
 NOT_READY = (14, 15, 16)
-PATIENCE_SECONDS = 20.0
 LOCK_MS = 1000
 SETTINGS = {"group.share.min.record.lock.duration.ms": str(LOCK_MS)}
 """Of both servers."""
@@ -100,12 +99,12 @@ class Sharers:
         return answer
 
     def until(self, request: Any, version: int, is_good: Callable[[Any], bool]) -> Any:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        for _ in range(400):
             answer = self.quietly(request, version)
-            if is_good(answer) or time.monotonic() > end:
-                return answer
-            time.sleep(0.05)
+            if is_good(answer):
+                break
+            pause(self.talk, 0.05)
+        return answer
 
     def produce(self, count: int) -> None:
         request = produce_request(batch(count), topic=self.topic, partition=0)
@@ -115,7 +114,7 @@ class Sharers:
         config = AlterableConfig(name=name, config_operation=0, value=value)
         resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=self.group, configs=[config])
         self.quietly(IncrementalAlterConfigsRequest(resources=[resource]), 1)
-        time.sleep(0.3)
+        pause(self.talk, 0.3)
 
     # The group
 
@@ -127,21 +126,23 @@ class Sharers:
     def join(self, member: str) -> int:
         """Until it may read; its epoch."""
         epoch = 0
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end:
+        for _ in range(100):
             answer = self.quietly(self.heartbeat(member, epoch), 1)
             if answer.error_code == 0:
                 epoch = answer.member_epoch
                 if answer.assignment is not None and answer.assignment.topic_partitions:
                     return epoch
-            time.sleep(0.2)
+            pause(self.talk, 0.2)
         raise AssertionError("nothing is assigned")
 
     def beat(self, name: str, member: str, epoch: int, **fields: Any) -> Any:
         return self.talk.ask(f"{member} {name}", self.heartbeat(member, epoch, **fields), 1)
 
     def describe(self, name: str) -> None:
-        self.talk.ask(name, ShareGroupDescribeRequest(group_ids=[self.group]), 1)
+        answer = self.talk.ask(name, ShareGroupDescribeRequest(group_ids=[self.group]), 1)
+        for member in answer.groups[0].members:
+            assert member.client_host.startswith("/")
+            member.client_id = member.client_host = "chosen"
 
     # Records
 
@@ -504,11 +505,11 @@ def failing_records(talk: Talk) -> None:
             group.fetch(f"reads, {time_around} times, part {part}", "a", epoch)
             epoch += 1
         group.offsets(f"after {time_around} times")
-        time.sleep(LOCK_MS / 1000 + 0.3)
+        pause(talk, LOCK_MS / 1000 + 0.3)
     for _ in range(3):
         group.fetch("reads what is left", "a", epoch)
         epoch += 1
-        time.sleep(LOCK_MS / 1000 + 0.3)
+        pause(talk, LOCK_MS / 1000 + 0.3)
     group.acknowledge("is too late", "a", epoch, (0, 15, [ACCEPT]))
 
 

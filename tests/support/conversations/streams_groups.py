@@ -1,24 +1,16 @@
 """What members of streams groups say to their coordinator, and what it answers: good manners first, then bad ones.
 
-    PYTHONPATH=tests python -m support.conversations.streams_groups HOST:PORT > …/recorded/streams-groups-4.3.1.json
-
-What Kafka answers is kept in that file, made with a new broker that has `SETTINGS`, so that it can be compared without
-one. Each story has topics of its own.
+Each story has topics of its own.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from support.clients.raw_client import RawClient
 from support.conversations.consumer_members import ClassicMember, Party, pause
 from support.conversations.conversation import Talk
 from support.conversations.streams_members import StreamsParty, hide_tasks, subtopology, topology
-from support.requests.case import Place
-from support.requests.response_values import shape
 from tailrace.protocol.messages.streams_group_heartbeat import (
     CopartitionGroup,
     KeyValue,
@@ -438,21 +430,3 @@ CONVERSATIONS_OF_STREAMS_GROUPS: tuple[Callable[[Talk], None], ...] = (
     delays,
     other_kinds,
 )
-
-
-def answers(client: Any, converse: Callable[[Talk], None]) -> list[list[Any]]:
-    """Names with the shapes of what was answered."""
-    talk = Talk(client, Place(""))
-    converse(talk)
-    return [[name, shape(answer)] for name, answer in talk.answers]
-
-
-def main() -> None:
-    client = RawClient(sys.argv[1])
-    found = {converse.__name__: answers(client, converse) for converse in CONVERSATIONS_OF_STREAMS_GROUPS}
-    lines = (f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in found.items())
-    print("{\n" + ",\n".join(lines) + "\n}")
-
-
-if __name__ == "__main__":
-    main()

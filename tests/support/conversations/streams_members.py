@@ -116,17 +116,19 @@ class StreamsParty(Party):
     def topics(self, name: str, *topics: str) -> None:
         """What has become of them."""
         wanted = [MetadataRequestTopic(name=each) for each in topics]
-        answer: Any = self.talk._client.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12)
+        metadata = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        answer: Any = self.talk._client.ask(metadata, 12)
         resources = [
             DescribeConfigsResource(
                 resource_type=TOPIC_RESOURCE, resource_name=each, configuration_keys=["cleanup.policy"]
             )
             for each in topics
         ]
-        configs: Any = self.talk._client.ask(DescribeConfigsRequest(resources=resources), 4)
+        settings = DescribeConfigsRequest(resources=resources)
+        configs: Any = self.talk._client.ask(settings, 4)
         rows = [[row.name, row.error_code, len(row.partitions)] for row in answer.topics]
         rows += [[row.resource_name, row.error_code, [each.value for each in row.configs]] for row in configs.results]
-        self.talk.answers.append((name, sorted(rows, key=repr)))
+        self.talk.note(name, sorted(rows, key=repr), (metadata, 12), (settings, 4))
 
     def delete_offsets(self, name: str, *topics: str) -> None:
         parts = [OffsetDeleteRequestPartition(partition_index=0)]

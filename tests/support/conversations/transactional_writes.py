@@ -1,21 +1,13 @@
-"""What is written in transactions, and what partitions answer: batches, offsets, markers; in time, too late, by nobody.
-
-    PYTHONPATH=tests python -m support.conversations.transactional_writes HOST:PORT > …/transactional-writes-4.3.1.json
-
-What Kafka answers is kept in that file, made with a new broker, so that it can be compared without one.
-"""
+"""What is written in transactions, and what partitions answer: batches, offsets, markers; in time and too late."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from support.clients.raw_client import RawClient
 from support.conversations.conversation import Talk
-from support.conversations.transactions import Producer, answers, pause, use_up_an_id
+from support.conversations.transactions import Producer, pause
 from support.logs.builders import in_transaction, produced_by
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -255,15 +247,3 @@ CONVERSATIONS_OF_TRANSACTIONAL_WRITES: tuple[Callable[[Talk], None], ...] = (
     markers,
     offsets,
 )
-
-
-def main() -> None:
-    client = RawClient(sys.argv[1])
-    use_up_an_id(client)
-    found = {converse.__name__: answers(client, converse) for converse in CONVERSATIONS_OF_TRANSACTIONAL_WRITES}
-    lines = (f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in found.items())
-    print("{\n" + ",\n".join(lines) + "\n}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,29 +1,19 @@
-"""What transactional producers say to their coordinator, and what it answers: good manners first, then bad ones.
-
-    PYTHONPATH=tests python -m support.conversations.transactions HOST:PORT > …/recorded/transactions-4.3.1.json
-
-What Kafka answers is kept in that file, made with a new broker, so that it can be compared without one.
-"""
+"""What transactional producers say to their coordinator, and what it answers: good manners first, then bad ones."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from support.clients.raw_client import RawClient
 from support.conversations.conversation import Talk
-from support.requests.case import COMPACTED, DATA, Place
-from support.requests.response_values import shape
+from support.requests.case import COMPACTED, DATA
 from tailrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from tailrace.protocol.messages.end_txn import EndTxnRequest
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -313,7 +303,7 @@ def used_up_epochs(talk: Talk) -> None:
     before = producer.id
     producer.end("ended at the last", 5, keeps=True)
     producer.end("ended at the last, unheard", 5)
-    talk.answers.append(("has another id", producer.id != before))
+    talk.note("has another id", producer.id != before)
     producer.describe("with another id")
     producer.again("goes on")
 
@@ -349,38 +339,3 @@ CONVERSATIONS_OF_TRANSACTIONS: tuple[Callable[[Talk], None], ...] = (
     used_up_epochs,
     described_and_listed,
 )
-
-
-def make_topics(client: Any) -> None:
-    topics = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1)
-        for name, count in ((DATA, 3), (COMPACTED, 1))
-    ]
-    client.ask(CreateTopicsRequest(topics=topics, timeout_ms=20_000), 7)
-
-
-def use_up_an_id(client: Any) -> None:
-    """The first one is 0, which looks like none."""
-    request = InitProducerIdRequest(transactional_id=None)
-    while client.ask(request, 4).error_code:
-        time.sleep(0.1)
-
-
-def answers(client: Any, converse: Callable[[Talk], None]) -> list[list[Any]]:
-    """Names with the shapes of what was answered."""
-    talk = Talk(client, Place(""))
-    converse(talk)
-    return [[name, shape(answer)] for name, answer in talk.answers]
-
-
-def main() -> None:
-    client = RawClient(sys.argv[1])
-    make_topics(client)
-    use_up_an_id(client)
-    found = {converse.__name__: answers(client, converse) for converse in CONVERSATIONS_OF_TRANSACTIONS}
-    lines = (f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in found.items())
-    print("{\n" + ",\n".join(lines) + "\n}")
-
-
-if __name__ == "__main__":
-    main()
