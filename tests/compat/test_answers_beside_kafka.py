@@ -17,9 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from support.clients.raw_client import RawClient
-from support.exchange_series import CONVERSATIONS, REQUESTS, SETTINGS, SIMULATED, Series, Server, furnished
+from support.conversations.series import CONVERSATIONS, REQUESTS, SETTINGS, SIMULATED, Series, Server, furnished
 from support.hostile.request_load import controller_listener
-from support.kafka_recordings import changes, disagreements, load, recorded_series, save
+from support.kafka.recordings import changes, disagreements, load, recorded_series, save
 from support.requests.known_differences import KNOWN_DIFFERENCES, Known
 
 with warnings.catch_warnings():
@@ -30,7 +30,7 @@ with warnings.catch_warnings():
 
 import tailrace
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("answers-beside-kafka")]
+pytestmark = pytest.mark.timeout(300)
 
 COMPATIBILITY = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 UNSUPPORTED_VERSION = 35

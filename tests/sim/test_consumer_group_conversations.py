@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS
-from support.simulated_conversations import check_recorded
+from support.conversations.simulated import check_recorded
 
 
 @pytest.mark.spec("CO-05")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.conversations.consumer_groups import CONVERSATIONS_OF_CONSUMER_GROUPS
+from support.conversations.simulated import simulated_broker, talk_to
 from support.coordinators.group_records import Numbered, decoded, encoded, in_batches, written
 from support.coordinators.replica_pair import CoordinatorPair
-from support.simulated_conversations import simulated_broker, talk_to
 from tailrace.coordinator.consumer.group import ConsumerGroup
 from tailrace.coordinator.groups.group import GroupKind
 from tailrace.coordinator.groups.shard import GroupShard

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.conversations.share_groups import CONVERSATIONS_OF_SHARE_GROUPS
-from support.simulated_conversations import check_recorded
+from support.conversations.simulated import check_recorded
 
 
 @pytest.mark.parametrize("converse", CONVERSATIONS_OF_SHARE_GROUPS, ids=lambda each: each.__name__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from support.conversations.simulated import check_recorded
 from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS
-from support.simulated_conversations import check_recorded
 
 
 @pytest.mark.parametrize("converse", CONVERSATIONS_OF_STREAMS_GROUPS, ids=lambda each: each.__name__)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from support.conversations.simulated import simulated_broker, talk_to
 from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS
 from support.coordinators.group_records import decoded, encoded, in_batches, written
 from support.coordinators.replica_pair import CoordinatorPair
-from support.simulated_conversations import simulated_broker, talk_to
 from tailrace.coordinator.groups.shard import GroupShard
 from tailrace.coordinator.records import GROUP_RECORDS
 from tailrace.coordinator.streams.group import StreamsGroup

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from support.conversations.simulated import check_recorded
 from support.conversations.transactions import CONVERSATIONS_OF_TRANSACTIONS, used_up_epochs
-from support.simulated_conversations import check_recorded
 
 SHORT = [each for each in CONVERSATIONS_OF_TRANSACTIONS if each is not used_up_epochs]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from support.conversations.simulated import check_recorded
 from support.conversations.transactional_writes import CONVERSATIONS_OF_TRANSACTIONAL_WRITES
-from support.simulated_conversations import check_recorded
 
 
 @pytest.mark.spec("CO-08", "CO-09", "CO-10")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from support.clients.raw_client import NoAnswer, RawClient
-from support.exchanges import Exchange, brief, fingerprint
+from support.kafka.exchanges import Exchange, brief, fingerprint
 from support.requests.case import DATA, Place
 from support.requests.records import batch
 from support.requests.response_values import shape

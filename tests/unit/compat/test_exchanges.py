@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.conversations.conversation import produce_request
-from support.exchanges import MAX_LIST_ITEMS, MAX_TEXT_CHARACTERS, brief, fingerprint, fingerprint_of_frame
+from support.kafka.exchanges import MAX_LIST_ITEMS, MAX_TEXT_CHARACTERS, brief, fingerprint, fingerprint_of_frame
 from support.requests.records import batch
 from tailrace.protocol.frame import encode_request
 from tailrace.protocol.message import Request

@@ -7,9 +7,9 @@ from typing import Any
 
 from support.brokers.simulated import BROKER, SimBroker, SimClient
 from support.conversations.conversation import Talk
+from support.conversations.series import SETTINGS, furnished
 from support.coordinators.group_records import texts
-from support.exchange_series import SETTINGS, furnished
-from support.kafka_recordings import disagreements, load
+from support.kafka.recordings import disagreements, load
 from tailrace.protocol.message import Request
 
 WAIT_MS = 10

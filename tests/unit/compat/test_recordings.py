@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from support.exchanges import Exchange
-from support.kafka_recordings import StaleRecordingError, changes, disagreements, load, recorded_series, save
+from support.kafka.exchanges import Exchange
+from support.kafka.recordings import StaleRecordingError, changes, disagreements, load, recorded_series, save
 
 GOOD = [
     Exchange("first", "aa", {"error_code": 0, "names": ["x"]}),

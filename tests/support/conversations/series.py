@@ -29,7 +29,7 @@ from support.conversations.streams_groups import CONVERSATIONS_OF_STREAMS_GROUPS
 from support.conversations.streams_groups import SETTINGS as STREAMS_GROUPS
 from support.conversations.transactional_writes import CONVERSATIONS_OF_TRANSACTIONAL_WRITES
 from support.conversations.transactions import CONVERSATIONS_OF_TRANSACTIONS
-from support.exchanges import Exchange, brief, fingerprint, fingerprint_of_frame
+from support.kafka.exchanges import Exchange, brief, fingerprint, fingerprint_of_frame
 from support.requests.case import COMPACTED, DATA, UNKNOWN_ID, Case, Place
 from support.requests.catalog import all_cases
 from support.requests.damaged_frames import SIZES, damaged, damaged_text, sized

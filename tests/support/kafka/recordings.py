@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from support.exchanges import Exchange
+from support.kafka.exchanges import Exchange
 from support.requests.known_differences import Known, unexpected
 from support.requests.response_values import Shape, differences
 
@@ -42,7 +42,7 @@ def load(series: str, folder: Path = FOLDER) -> list[Exchange]:
 
 
 def save(series: str, exchanges: Iterable[Exchange], folder: Path = FOLDER) -> None:
-    """Keep recorded responses that differ from the new ones only in known ways (`support.requests.known_differences`)."""
+    """Keep recorded responses that differ from the new ones only as `support.requests.known_differences` says."""
     path = folder / f"{series}.jsonl"
     before = {each[:2]: each for each in load(series, folder)} if path.exists() else {}
     kept = [_either(series, before.get(each[:2]), each) for each in exchanges]
@@ -113,6 +113,6 @@ def _request(exchange: Exchange | None) -> str:
 
 
 def _case(series: str, name: str) -> str:
-    """The name of an exchange in `support.requests.known_differences`. In a conversation it begins with the name of the conversation."""
+    """The name of an exchange in `support.requests.known_differences`: with its conversation, if it is part of one."""
     folder, _, conversation = series.rpartition("/")
     return f"{conversation}: {name}" if folder else name
