@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from test_consumer_group_conversations import PausingClient
-
 from support.brokers.simulated import SimBroker
 from support.conversations.consumer_members import make_topic
 from support.conversations.conversation import Talk
+from support.conversations.simulated import PausingClient
 from support.conversations.streams_groups import SETTINGS
 from support.conversations.streams_members import StreamsParty, Thread, subtopology, topology
 from support.coordinators.group_records import texts

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.page_blocks import PAGES, name_of
-from support.page_run import PageRun, needs_spark
+from support.docs.page_blocks import PAGES, name_of
+from support.docs.page_run import PageRun, needs_spark
 
 pytest.importorskip("confluent_kafka")
 pytest.importorskip("deltalake")

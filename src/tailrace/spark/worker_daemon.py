@@ -19,23 +19,23 @@ _FAILED: Final = 1
 _worker: Final = daemon.worker
 
 
-def worker(connection: socket.socket, authenticated: bool) -> int:
+def worker(sock: socket.socket, authenticated: bool) -> int:
     """Run tasks like `pyspark.daemon.worker`; end quietly if Spark has closed the connection.
 
     Nobody can read a report then. PySpark has sent errors of a task before, while somebody could.
     """
     try:
-        return _worker(connection, authenticated)
+        return _worker(sock, authenticated)
     except ConnectionError:
-        if not _is_closed(connection):
+        if not _is_closed(sock):
             raise
         return _FAILED
 
 
-def _is_closed(connection: socket.socket) -> bool:
+def _is_closed(sock: socket.socket) -> bool:
     """Whether the other end has closed it: poll reports hang-ups and errors without being asked for."""
     poller = select.poll()
-    poller.register(connection, 0)
+    poller.register(sock, 0)
     return bool(poller.poll(0))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
-from support.page_blocks import ROOT, blocks
+from support.docs.page_blocks import ROOT, blocks
 from tailrace.model.ids import TopicId
 from tailrace.protocol.wire import read_uvarint
 from tailrace.record.varint import decode_varint, decode_varlong

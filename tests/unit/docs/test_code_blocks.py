@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.page_blocks import KINDS, PAGES, PYTHON, SHELL, TEXT, Command, blocks, command, commands, name_of
-from support.page_run import DEMO, NOT_RUN, PageRun, is_tailrace, needs_spark, parse, pattern_of
+from support.docs.page_blocks import KINDS, PAGES, PYTHON, SHELL, TEXT, Command, blocks, command, commands, name_of
+from support.docs.page_run import DEMO, NOT_RUN, PageRun, is_tailrace, needs_spark, parse, pattern_of
 
 RUNNABLE = [page for page in PAGES if {each.kind for each in blocks(page)} & {PYTHON, SHELL}]
 WITHOUT_SPARK = [page for page in RUNNABLE if not needs_spark(page)]
@@ -75,6 +75,8 @@ def test_examples_of_the_command_line_are_valid_usage() -> None:
 def test_the_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    for client in ("aiokafka", "confluent_kafka", "kafka"):
+        pytest.importorskip(client)
     monkeypatch.chdir(tmp_path)
     with PageRun(page, tmp_path, request.getfixturevalue) as running:
         running.run()

@@ -22,7 +22,7 @@ from doc_examples import (
 from format_codecs import CODECS
 from message_fields import declared_rows
 
-from support.page_blocks import ROOT, blocks
+from support.docs.page_blocks import ROOT, blocks
 from tailrace.config.log import LogConfig
 from tailrace.env import Mode
 from tailrace.model.ids import TopicPartition

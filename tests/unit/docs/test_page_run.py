@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support import page_run
-from support.page_blocks import SHELL, TEXT, Block, blocks, command, commands
-from support.page_run import PageRun
+from support.docs import page_run
+from support.docs.page_blocks import SHELL, TEXT, Block, blocks, command, commands
+from support.docs.page_run import PageRun
 
 Run = Callable[[str], PageRun]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from support.page_blocks import PYTHON, ROOT, blocks
+from support.docs.page_blocks import PYTHON, ROOT, blocks
 
 README = ROOT / "README.md"
 

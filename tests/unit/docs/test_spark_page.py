@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from support.page_blocks import ROOT
+from support.docs.page_blocks import ROOT
 from tailrace.spark import errors
 from tailrace.spark.options.client_keys import PREFIX, SINK_KEYS, SOURCE_KEYS
 from tailrace.spark.options.known_names import SINK_NAMES, SOURCE_NAMES

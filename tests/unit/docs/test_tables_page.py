@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from support.page_blocks import PYTHON, ROOT, blocks
-from support.page_run import PageRun
+from support.docs.page_blocks import PYTHON, ROOT, blocks
+from support.docs.page_run import PageRun
 from support.tables.harness import TableRig
 from support.tables.model import Record
 from tailrace.cli import pipeline

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from support.page_blocks import PYTHON, SHELL, Block, Command, blocks, commands, name_of
+from support.docs.page_blocks import PYTHON, SHELL, Block, Command, blocks, commands, name_of
 from tailrace.cli.demo_orders import Orders
 from tailrace.cli.demo_run import TOPIC, create_topic
 from tailrace.cli.main import COMMANDS, INTERRUPTED, build_parser, main
@@ -41,6 +41,7 @@ from tailrace.testing.broker import Broker
 NOT_RUN: Final[Mapping[str, str]] = {
     r"make test|make run ONCE=1|TAILRACE_KERNELS=interpreted make test": "the whole suite and the demo: CI runs them",
     r"make soak|\.venv/bin/python tools/soak\.py .*": "takes hours",
+    r"\.venv/bin/python tools/mutants\.py .*": "takes hours",
     r"pip install .*": "needs a package index",
     r"python tools/foreign_suites\.py .*": "needs the source code of a client library",
     r"tailrace pipeline table .* --trigger .*": "runs until Ctrl-C: tests/spark/test_table_cli.py has such a run",

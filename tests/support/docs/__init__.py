@@ -1,0 +1,1 @@
+"""Code blocks of the documentation: found, classified and run."""
