@@ -11,7 +11,7 @@ from tailrace.model.errors import TailraceError
 
 _HINTS: Final = {
     errno.EADDRINUSE: "stop the process that uses it, or set another port in {}",
-    errno.EADDRNOTAVAIL: "set an address of this machine in {}: it has no network interface with this one",
+    errno.EADDRNOTAVAIL: "set an address of this machine in {}: none of its network interfaces has this one",
     errno.EACCES: "set a port above 1023 in {}, or run as a user who may use this one",
 }
 

@@ -81,7 +81,9 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
 
 
 def build_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
-    parser = CommandParser(prog="tailrace", description="A log that writes Apache Kafka's files.")
+    parser: argparse.ArgumentParser = CommandParser(
+        prog="tailrace", description="A log that writes Apache Kafka's files."
+    )
     parser.add_argument("--version", action=PrintVersion, help="print versions and how the kernels run, and exit")
     if commands:
         subparsers = parser.add_subparsers(title="commands", metavar="command")

@@ -91,7 +91,7 @@ class Fetcher:
 
     @property
     def waited_s(self) -> float:
-        """Since the oldest request that is not answered; 0 when there is none."""
+        """How long the oldest unanswered request has waited; 0 if all are answered."""
         now_s = self._cluster.clock()
         return max((now_s - under_way.since_s for under_way in self._under_way.values()), default=0.0)
 

@@ -384,7 +384,7 @@ class Producer:
             self._pause(error)
 
     def _failures_deadline(self) -> Deadline | None:
-        """The soonest of a batch that failed; None while there is none: a slow network alone is no failure."""
+        """The earliest of a batch that failed; None if no batch failed: a slow network alone is not a failure."""
         if not self._has_failures:
             return None
         oldest = (lane.oldest for lane in self._lanes.values())

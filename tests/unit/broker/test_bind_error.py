@@ -20,7 +20,7 @@ NOT_LOCAL = "192.0.2.1"  # reserved for documentation: no machine has it
     ("code", "hint"),
     [
         (errno.EADDRINUSE, "stop the process that uses it, or set another port in here"),
-        (errno.EADDRNOTAVAIL, "set an address of this machine in here: it has no network interface with this one"),
+        (errno.EADDRNOTAVAIL, "set an address of this machine in here: none of its network interfaces has this one"),
         (errno.EACCES, "set a port above 1023 in here, or run as a user who may use this one"),
         (errno.EAFNOSUPPORT, "set another address in here"),
     ],
