@@ -50,6 +50,9 @@ VALUES: tuple[tuple[str, str | None], ...] = (
     ("retention.ms", "-2"),
     ("retention.ms", None),
     ("cleanup.policy", "shred"),
+    ("cleanup.policy", "delete,"),
+    ("cleanup.policy", ",compact"),
+    ("cleanup.policy", ""),
     ("segment.bytes", "1"),
     ("no.such.key", "1"),
     ("", "1"),
@@ -61,6 +64,7 @@ BROKER_VALUES: tuple[tuple[str, str | None], ...] = (
     ("log.retention.ms", "soon"),
     ("log.cleaner.threads", "2"),
     ("log.cleaner.threads", "100"),
+    ("log.cleanup.policy", "delete,"),
     ("log.dirs", "/elsewhere"),
     ("node.id", "9"),
     ("no.such.key", "1"),
@@ -103,6 +107,7 @@ def incremental_alter_configs(place: Place) -> Iterator[Case]:
             for key, value in BROKER_VALUES:
                 yield Case(f"broker {key}={value}, {how}", of(BROKER, "1", (key, value, how)), version)
             yield Case(f"policy, {how}", of(TOPIC, DATA, ("cleanup.policy", "compact", how)), version)
+            yield Case(f"metrics, {how}", of(CLIENT_METRICS, "some", ("metrics", "a", how)), version)
         for kind, name in RESOURCES:
             yield Case(f"{kind} {label(name)}", of(kind, name, ("retention.ms", "100000000", 0)), version)
             yield Case(f"{kind} {label(name)}, no change", of(kind, name), version)
