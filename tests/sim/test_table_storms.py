@@ -1,7 +1,7 @@
 """Stress tests of tables that follow a topic; `support.stress.simulated.tables` has the faults and invariants.
 
-`TAILRACE_STORM_SEEDS=0:1000` runs more of them, `TAILRACE_STORM_SEEDS=17` one alone. What fails is told with its story.
-Faults are planted in the driver to see that the storm finds them.
+`TAILRACE_STORM_SEEDS=0:1000` runs more seeds, `TAILRACE_STORM_SEEDS=17` one alone. A failure shows its log. Faults are
+injected into the driver to see that the tests find them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from support.stress.simulated.seeds import seeds, told
+from support.stress.fault_schedule import assert_found
+from support.stress.simulated.seeds import seeds
 from support.stress.simulated.table_fakes import FakeSnapshot, Record, step
-from support.stress.simulated.tables import TableStorm, Weather
+from support.stress.simulated.tables import FaultRates, TableStress
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.job import batch, planning
 from tailrace.spark.tables.job.batch import Batches, Done
@@ -30,28 +31,24 @@ SEARCHED = 600
 MODES = pytest.mark.parametrize("mode", [APPEND, UPSERT])
 
 
-def run(seed: int, mode: str, weather: Weather | None = None, steps: int = STEPS) -> TableStorm:
-    storm = TableStorm(seed, mode, weather)
-    with told(seed, storm.story, __file__):
-        storm.run(steps)
-        storm.settle()
-    return storm
+def run(seed: int, mode: str, rates: FaultRates | None = None, steps: int = STEPS) -> TableStress:
+    return TableStress(seed, mode, rates).complete(steps, __file__)
 
 
 @MODES
 def test_each_record_counts_once(mode: str) -> None:
     events: Counter[str] = Counter()
-    storms = [run(seed, mode) for seed in seeds(MANY)]
-    for storm in storms:
-        events += storm.events
-    if len(storms) >= MANY:
+    runs = [run(seed, mode) for seed in seeds(MANY)]
+    for stress in runs:
+        events += stress.events
+    if len(runs) >= MANY:
         wanted = {"killed", "planned again", f"orders {mode}", "orders schema", "orders_dead_letters append"}
         wanted |= {"orders compact"} if mode == APPEND else {"orders_hidden upsert", "orders_hidden schema"}
         assert wanted <= events.keys()
     print(dict(events))
 
 
-FEW_KEYS = Weather(keys=1, bad=0.0, tombstones=0.2, fields=0, kills=0.01, sleeps=0.15, longest_sleep=120)
+FEW_KEYS = FaultRates(keys=1, bad=0.0, tombstones=0.2, fields=0, kills=0.01, sleeps=0.15, longest_sleep=120)
 
 
 def test_late_drivers_beside_few_keys() -> None:
@@ -59,7 +56,7 @@ def test_late_drivers_beside_few_keys() -> None:
         run(seed, UPSERT, FEW_KEYS)
 
 
-# Planted faults
+# Injected faults
 
 
 def companions_are_loaded_first(patch: pytest.MonkeyPatch) -> None:
@@ -129,44 +126,42 @@ def test_the_storm_finds(
     fault: Callable[[pytest.MonkeyPatch], None], mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
-    for seed in range(SEARCHED):
-        try:
-            run(seed, mode, FEW_KEYS if seed % 2 and mode == UPSERT else None)
-        except (AssertionError, TableError) as error:
-            print(f"seed {seed}: {str(error)[:200]}")
-            return
-    pytest.fail(f"not found in {SEARCHED} storms")
+    assert_found(
+        lambda seed: run(seed, mode, FEW_KEYS if seed % 2 and mode == UPSERT else None),
+        SEARCHED,
+        (AssertionError, TableError),
+    )
 
 
-# Too rare for a storm
+# Too rare for random schedules
 
 
-def late_driver_takes_away_a_row() -> TableStorm:
+def late_driver_takes_away_a_row() -> TableStress:
     """Of one key: what a batch leaves among hidden rows, where it was already, a late driver does not find there."""
-    storm = TableStorm(0, UPSERT)
-    log = storm.world.log
+    stress = TableStress(0, UPSERT)
+    log = stress.world.log
     log[2] = []
 
     def come(partition: int, time: int) -> None:
         log[partition].append(Record(partition, len(log[partition]), "key", time, False, False, "f0"))
 
-    first = storm.driver(10)
+    first = stress.driver(10)
     for partition, time in ((0, 10), (1, 20), (1, 5)):
         come(partition, time)
-        storm.let_until_at_the_end(first)
+        stress.let_until_at_the_end(first)
     # The row is that of partition 0 now, and among the hidden ones as well: it was there when it became the row.
     come(2, 30)
     come(2, 1)
-    late = storm.driver(10)
-    storm.let_until_written(late)
-    storm.let_until_committed(storm.driver(1), {2: 1})
-    storm.let_until_at_the_end(late)
-    return storm
+    late = stress.driver(10)
+    stress.let_until_written(late)
+    stress.let_until_committed(stress.driver(1), {2: 1})
+    stress.let_until_at_the_end(late)
+    return stress
 
 
 def test_a_late_driver_takes_nothing_away() -> None:
-    storm = late_driver_takes_away_a_row()
-    assert "planned again" in storm.events
+    stress = late_driver_takes_away_a_row()
+    assert "planned again" in stress.events
 
 
 def test_a_late_driver_would_take_a_row_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""Transactions in a storm: lost, late and doubled requests, producers that are replaced, a broker that is killed.
+"""Transactions under faults: lost, late and doubled requests, producers that are replaced, a broker that is killed.
 
-`TAILRACE_STORM_SEEDS=0:1000` runs more of them, `TAILRACE_STORM_SEEDS=17` one alone. What fails is told with its story.
+`TAILRACE_STORM_SEEDS=0:1000` runs more seeds, `TAILRACE_STORM_SEEDS=17` one alone. A failure shows its log.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import random
 import pytest
 
 from support.stress.simulated.delays import delay_coordinators, shorten_epochs
-from support.stress.simulated.seeds import seeds, told
-from support.stress.simulated.transactions import COMMITTED, TransactionStorm
+from support.stress.simulated.seeds import seeds
+from support.stress.simulated.transactions import COMMITTED, TransactionStress
 
 STEPS = 250
 FEW = 20
@@ -21,12 +21,7 @@ LAST_EPOCH = 5
 @pytest.mark.spec("CO-07", "CO-08", "CO-09", "LS-30")
 @pytest.mark.parametrize("seed", seeds())
 def test_transactions_in_a_storm(seed: int) -> None:
-    storm = TransactionStorm(seed)
-    with told(seed, storm.net.story, __file__):
-        storm.run(STEPS)
-        storm.settle()
-        storm.check_end()
-    assert COMMITTED in storm.fates.fates.values()
+    assert COMMITTED in TransactionStress(seed).complete(STEPS, __file__).fates.fates.values()
 
 
 @pytest.mark.spec("CO-08", "CO-09")
@@ -35,8 +30,4 @@ def test_coordinators_that_are_far_away(seed: int, monkeypatch: pytest.MonkeyPat
     delay_coordinators(monkeypatch, random.Random(seed))
     if seed % 2:
         shorten_epochs(monkeypatch, LAST_EPOCH)
-    storm = TransactionStorm(seed)
-    with told(seed, storm.net.story, __file__):
-        storm.run(STEPS)
-        storm.settle()
-        storm.check_end()
+    TransactionStress(seed).complete(STEPS, __file__)

@@ -25,14 +25,14 @@ DELAYS_MS = (5, 30, 300, 2_000, 10_000)
 """The longest is longer than a producer has patience: what it has given up may still be on its way."""
 
 
-def delay_coordinators(patch: pytest.MonkeyPatch, dice: random.Random) -> None:
+def delay_coordinators(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
     ask_now, send_now = txn_verification.ask_coordinator, MarkerSender.send
 
     def sometimes_later(node: Node, action: Callable[[], None]) -> None:
-        if dice.random() < 0.5:
+        if chance.random() < 0.5:
             action()
         else:
-            node.env.jobs.later("far-away", dice.choice(DELAYS_MS), action)
+            node.env.jobs.later("far-away", chance.choice(DELAYS_MS), action)
 
     def ask(node: Node, question: Question, answer: Answer) -> None:
         def answered(refused: object) -> None:
@@ -44,9 +44,9 @@ def delay_coordinators(patch: pytest.MonkeyPatch, dice: random.Random) -> None:
         lost = [dict.fromkeys(order.partitions, NotLeaderOrFollowerError.code) for order in orders]
 
         def answered(results: MarkerResults) -> None:
-            sometimes_later(sender._node, partial(done, lost if dice.random() < 0.1 else results))
+            sometimes_later(sender._node, partial(done, lost if chance.random() < 0.1 else results))
 
-        is_lost = dice.random() < 0.1
+        is_lost = chance.random() < 0.1
         order = partial(done, lost) if is_lost else partial(send_now, sender, orders, answered)
         sometimes_later(sender._node, order)
 

@@ -1,4 +1,4 @@
-"""Spark drivers and tasks that write through the exactly-once sink, one effect at a time, in a storm.
+"""Spark drivers and tasks that write through the exactly-once sink, one effect at a time, under faults.
 
 Any of them may be killed or stopped between any two effects; an effect may be carried out although nobody waits for its
 answer any more, late, or twice, also while who asked for it lives and has asked again, or given up. Drivers are started
@@ -14,13 +14,13 @@ one writer                      no two tasks write under one identity
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from support.stress.simulated.fault_rates import CALM, Weather
+from support.stress.fault_schedule import FaultSchedule
+from support.stress.simulated.fault_rates import NO_FAULTS, FaultRates
 from support.stress.simulated.sink_coordinators import AgainError, Coordinator, CoordinatorByFacts
 from tailrace.client.errors import NoAnswerError
 from tailrace.client.outgoing import Identity
@@ -40,11 +40,11 @@ MARGIN: Final = 20
 DECISION_PART: Final = 4
 LATEST_OUTAGE: Final = 10
 LONGEST_OUTAGE: Final = 300
-CALM_STEPS: Final = 10_000
+SETTLING_STEPS: Final = 10_000
 
 
 class NoEndError(AssertionError):
-    """No driver brings it to an end, however long it is calm."""
+    """No driver brings it to an end, although there are no faults."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ class Turn:
 
 @dataclass
 class Protocol:
-    """The steps under test; a fault is planted by replacing one."""
+    """The steps under test; a test injects a fault by replacing one."""
 
     plan: Callable[..., Any] = driver_steps.plan
     commit: Callable[..., Any] = driver_steps.commit
     abort: Callable[..., Any] = driver_steps.abort
     acquire: Callable[..., Any] = task_steps.acquire
     is_done: Callable[[Plan, Epoch], bool] = Plan.is_done
-    weather: dict[str, int] = field(default_factory=dict)
-    """In which a fault shows."""
+    rates: dict[str, int] = field(default_factory=dict)
+    """With which an injected fault shows."""
 
 
 @dataclass(eq=False)
@@ -93,29 +93,27 @@ class Driver:
     launch: Callable[[int], None] = lambda _: None
 
 
-class ExactlyOnceStorm:
+class SinkStress(FaultSchedule):
     def __init__(
         self,
         seed: int,
         make: Callable[[], Coordinator] = CoordinatorByFacts,
         protocol: Protocol | None = None,
-        weather: Weather | None = None,
+        rates: FaultRates | None = None,
         batches: int = BATCHES,
     ) -> None:
-        self.dice = random.Random(seed)
+        super().__init__(seed)
         self.protocol = Protocol() if protocol is None else protocol
-        self.weather = replace(Weather.of(self.dice), **self.protocol.weather) if weather is None else weather
+        self.rates = replace(FaultRates.of(self.random), **self.protocol.rates) if rates is None else rates
         self.kafka = make()
-        self.timeout = self.weather.timeout
+        self.timeout = self.rates.timeout
         self.rows = {
-            Epoch(query, batch): [f"{query}:{batch}:{row}" for row in range(self.dice.randint(0, 6))]
-            for query in "abc"[: self.weather.queries]
-            for batch in range(batches // self.weather.queries)
+            Epoch(query, batch): [f"{query}:{batch}:{row}" for row in range(self.random.randint(0, 6))]
+            for query in "abc"[: self.rates.queries]
+            for batch in range(batches // self.rates.queries)
         }
         self.checkpoint: set[Epoch] = set()
-        self.story: list[str] = []
         self.accepts: int | None = None
-        self.events: Counter[str] = Counter()
         self._actors: list[Actor] = []
         self._late: list[Any] = []
         self._drivers: list[Driver] = []
@@ -126,28 +124,27 @@ class ExactlyOnceStorm:
 
     # Running
 
-    def run(self, steps: int) -> None:
-        for _ in range(steps):
-            self._weather()
-            self.step()
+    def step(self) -> None:
+        self._inject_faults()
+        self._advance()
 
     def settle(self) -> None:
-        """The weather is fine, and one driver brings it to an end; what is left of others may go on meanwhile."""
+        """One driver brings it to an end, while what is left of others may continue."""
         for driver in [each for each in self._drivers if each.is_alive]:
             self._kill(driver)
-        self.weather = CALM
+        self.rates = NO_FAULTS
         for actor in self._actors:
             actor.paused_until = 0
-        for _ in range(CALM_STEPS):
+        for _ in range(SETTLING_STEPS):
             if not any(each.is_alive for each in self._drivers):
                 if not self._unfinished():
                     break
                 self._start()
-            self.step()
+            self._advance()
         else:
             raise NoEndError("there is no end")
         while self._actors or self._late or self.kafka.prepared_ids():
-            self.step()
+            self._advance()
 
     def check(self) -> None:
         found = Counter(what for name, what in self.kafka.written if name != driver_id(SINK))
@@ -175,31 +172,31 @@ class ExactlyOnceStorm:
     def _unfinished(self) -> list[str]:
         return sorted({epoch.query_id for epoch in self.rows.keys() - self.checkpoint})
 
-    def step(self) -> None:
+    def _advance(self) -> None:
         kafka = self.kafka
         kafka.now += 1
         kafka.expire()
         prepared = kafka.prepared_ids()
-        if prepared and self.dice.random() < 0.4:
-            kafka.complete(self.dice.choice(prepared))
-        if self._late and self.dice.random() < 0.05:
-            effect = self._late.pop(self.dice.randrange(len(self._late)))
-            self.story.append(f"{kafka.now}: late {effect}")
+        if prepared and self.random.random() < 0.4:
+            kafka.complete(self.random.choice(prepared))
+        if self._late and self.random.random() < 0.05:
+            effect = self._late.pop(self.random.randrange(len(self._late)))
+            self.log.append(f"{kafka.now}: late {effect}")
             self._carry_out_unheard(effect)
         ready = [actor for actor in self._actors if actor.paused_until <= kafka.now]
         if ready:
-            self._advance(self.dice.choice(ready))
+            self._advance_actor(self.random.choice(ready))
 
     def _happens(self, of_a_thousand: int) -> bool:
-        return self.dice.random() * 1000 < of_a_thousand
+        return self.random.random() * 1000 < of_a_thousand
 
-    def _weather(self) -> None:
-        weather, dice = self.weather, self.dice
+    def _inject_faults(self) -> None:
+        rates, chance = self.rates, self.random
         alive = [each for each in self._drivers if each.is_alive]
         idle = self.kafka.idle_ids()
-        if idle and self._happens(weather.forgets):
-            name = dice.choice(idle)
-            self.story.append(f"{self.kafka.now}: {name} is forgotten")
+        if idle and self._happens(rates.forgets):
+            name = chance.choice(idle)
+            self.log.append(f"{self.kafka.now}: {name} is forgotten")
             self.events["id forgotten"] += 1
             self.kafka.forget(name)
         begins, ends = self._outage
@@ -208,37 +205,37 @@ class ExactlyOnceStorm:
                 self._kill(driver)
             alive = []
         elif not alive and self._unfinished():
-            if self._happens(weather.returns):
+            if self._happens(rates.returns):
                 self._start()
-        elif alive and self._happens(weather.kills):
-            self._kill(dice.choice(alive))
-        elif alive and len(alive) < 3 and self._happens(weather.second_drivers):
+        elif alive and self._happens(rates.kills):
+            self._kill(chance.choice(alive))
+        elif alive and len(alive) < 3 and self._happens(rates.second_drivers):
             self.events["second driver"] += 1
             self._start()
         tasks = [(driver, task) for driver in alive for task in driver.tasks if task in self._actors]
-        if tasks and self._happens(weather.task_kills):
-            driver, task = dice.choice(tasks)
+        if tasks and self._happens(rates.task_kills):
+            driver, task = chance.choice(tasks)
             self._remove(task)
             self.events["task killed"] += 1
             task.done(None, TailraceError("killed"))
-        if tasks and self._happens(weather.twins):
-            driver, task = dice.choice(tasks)
+        if tasks and self._happens(rates.twins):
+            driver, task = chance.choice(tasks)
             self.events["twin"] += 1
             driver.launch(int(task.name.rpartition("/")[2]))
-        if self._actors and self._happens(weather.pauses):
-            dice.choice(self._actors).paused_until = self.kafka.now + dice.randint(1, weather.longest_pause)
+        if self._actors and self._happens(rates.pauses):
+            chance.choice(self._actors).paused_until = self.kafka.now + chance.randint(1, rates.longest_pause)
 
     # Drivers and tasks
 
     def _start(self) -> None:
-        query = self.dice.choice(self._unfinished() or ["a"])
-        driver = Driver(len(self._drivers), query, self.accepts, self.dice.randint(1, MOST_PARTITIONS))
+        query = self.random.choice(self._unfinished() or ["a"])
+        driver = Driver(len(self._drivers), query, self.accepts, self.random.randint(1, MOST_PARTITIONS))
         self._drivers.append(driver)
-        self.story.append(f"{self.kafka.now}: driver {driver.number} of {query}: {driver.partitions} partitions")
+        self.log.append(f"{self.kafka.now}: driver {driver.number} of {query}: {driver.partitions} partitions")
 
         def done(_: Any, error: Exception | None) -> None:
             if error is not None:
-                self.story.append(f"{self.kafka.now}: driver {driver.number} fails: {error}")
+                self.log.append(f"{self.kafka.now}: driver {driver.number} fails: {error}")
                 self.events[type(error).__name__] += 1
             if isinstance(error, PartialEpochError):
                 self.accepts = error.decision.epoch.batch_id
@@ -247,18 +244,18 @@ class ExactlyOnceStorm:
         self._add(Actor(f"driver {driver.number}", self._life(driver), done))
 
     def _kill(self, driver: Driver) -> None:
-        self.story.append(f"{self.kafka.now}: driver {driver.number} is killed")
+        self.log.append(f"{self.kafka.now}: driver {driver.number} is killed")
         self.events["driver killed"] += 1
         driver.is_alive = False
         for actor in [each for each in self._actors if each.name == f"driver {driver.number}"]:
             self._remove(actor)
         for task in driver.tasks:
-            if task in self._actors and self._happens(self.weather.dies_with_its_driver):
+            if task in self._actors and self._happens(self.rates.dies_with_its_driver):
                 self._remove(task)
 
     def _remove(self, actor: Actor) -> None:
         self._actors.remove(actor)
-        if actor.effect is not None and self._happens(self.weather.late_effects):
+        if actor.effect is not None and self._happens(self.rates.late_effects):
             self._late.append(actor.effect)
 
     def _life(self, driver: Driver) -> Generator[Any, Any, None]:
@@ -269,7 +266,7 @@ class ExactlyOnceStorm:
             while len(driver.messages) < driver.partitions:
                 yield Turn()
             grants = [each for each in driver.messages.values() if each is not None]
-            if self._happens(self.weather.hasty_aborts):
+            if self._happens(self.rates.hasty_aborts):
                 self.events["hasty abort"] += 1
                 self._add(Actor("abort", self.protocol.abort(planned, grants), lambda message, error: None))
             try:
@@ -278,7 +275,7 @@ class ExactlyOnceStorm:
                 yield from self.protocol.abort(planned, grants)
                 raise
             yield Turn()
-            if epoch in self.checkpoint and self.dice.random() < 0.5:
+            if epoch in self.checkpoint and self.random.random() < 0.5:
                 raise TailraceError("the checkpoint has this batch already")
             self.checkpoint.add(epoch)
             batch += 1
@@ -286,7 +283,7 @@ class ExactlyOnceStorm:
     def _launch_all(self, driver: Driver, planned: Plan, epoch: Epoch) -> None:
         parts: dict[int, list[str]] = {number: [] for number in range(driver.partitions)}
         for row in self.rows[epoch]:
-            parts[self.dice.randrange(driver.partitions)].append(row)
+            parts[self.random.randrange(driver.partitions)].append(row)
         driver.messages, driver.tasks = {}, []
         messages = driver.messages
 
@@ -331,7 +328,7 @@ class ExactlyOnceStorm:
         self._actors.append(actor)
         self._resume(actor, lambda: actor.steps.send(None))
 
-    def _advance(self, actor: Actor) -> None:
+    def _advance_actor(self, actor: Actor) -> None:
         if not isinstance(actor.effect, Turn) and self._goes_astray(actor):
             return
         try:
@@ -340,26 +337,26 @@ class ExactlyOnceStorm:
             return
         except TailraceError as error:
             refused = error
-            self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is refused: {error}")
+            self.log.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is refused: {error}")
             self._resume(actor, lambda: actor.steps.throw(refused))
             return
-        self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} gives {answer}")
-        if not isinstance(actor.effect, Turn) and self._happens(self.weather.lost_answers):
+        self.log.append(f"{self.kafka.now}: {actor.name}: {actor.effect} gives {answer}")
+        if not isinstance(actor.effect, Turn) and self._happens(self.rates.lost_answers):
             self.events["lost answer"] += 1
             self._ask_again(actor)
             return
         self._resume(actor, lambda: actor.steps.send(answer))
 
     def _goes_astray(self, actor: Actor) -> bool:
-        if self._happens(self.weather.late_requests):
-            self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is on its way, and asked again")
+        if self._happens(self.rates.late_requests):
+            self.log.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is on its way, and asked again")
             self.events["late request"] += 1
             self._late.append(actor.effect)
             self._ask_again(actor)
             return True
-        if self._happens(self.weather.unanswered):
-            how = self.dice.choice(("done", "late", "never"))
-            self.story.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is not answered ({how})")
+        if self._happens(self.rates.unanswered):
+            how = self.random.choice(("done", "late", "never"))
+            self.log.append(f"{self.kafka.now}: {actor.name}: {actor.effect} is not answered ({how})")
             self.events[f"unanswered, {how}"] += 1
             if how == "done":
                 self._carry_out_unheard(actor.effect)
@@ -380,8 +377,8 @@ class ExactlyOnceStorm:
         try:
             actor.effect = resume()
             match actor.effect:
-                case End(name, _, True) if name == driver_id(SINK) and self._happens(self.weather.hesitations):
-                    actor.paused_until = self.kafka.now + self.dice.randint(1, self.timeout // DECISION_PART)
+                case End(name, _, True) if name == driver_id(SINK) and self._happens(self.rates.hesitations):
+                    actor.paused_until = self.kafka.now + self.random.randint(1, self.timeout // DECISION_PART)
         except StopIteration as end:
             self._actors.remove(actor)
             actor.done(end.value, None)
@@ -435,7 +432,7 @@ class ExactlyOnceStorm:
                     seen = self.kafka.look(each.id)
                     is_open = seen is not None and seen.is_open and seen.identity == each.identity
                     assert is_open, f"decided when it was over: {each}, which is {seen}"
-                if self.timeout <= LONGEST_OUTAGE and self._happens(self.weather.outages):
-                    begins = self.kafka.now + self.dice.randint(1, LATEST_OUTAGE)
+                if self.timeout <= LONGEST_OUTAGE and self._happens(self.rates.outages):
+                    begins = self.kafka.now + self.random.randint(1, LATEST_OUTAGE)
                     self._outage = (begins, begins + self.timeout)
         return answer

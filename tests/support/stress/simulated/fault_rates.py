@@ -1,4 +1,4 @@
-"""How rough a storm of the exactly-once sink is."""
+"""How often what goes wrong in a stress test of the exactly-once sink."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 @dataclass
-class Weather:
+class FaultRates:
     """How often what happens, of a thousand steps."""
 
     kills: int = 6
@@ -37,19 +37,19 @@ class Weather:
     """Of a thousand decisions: the driver is stopped just before."""
 
     @classmethod
-    def of(cls, dice: random.Random) -> Weather:
-        weather = cls()
-        weather.kills = dice.choice((2, 6, 15))
-        weather.second_drivers = dice.choice((0, 3, 12, 30))
-        weather.pauses = dice.choice((12, 50))
-        weather.longest_pause = dice.choice((30, 100, 300, 1500))
-        weather.late_requests = dice.choice((0, 40))
-        weather.unanswered = dice.choice((0, 0, 15))
-        weather.forgets = dice.choice((0, 0, 0, 20))
-        weather.timeout = dice.choice((120, 160, 200, 3000, 100_000))
-        weather.returns = dice.choice((6, 20, 100))
-        weather.queries = dice.choice((1, 2, 3))
-        return weather
+    def of(cls, chance: random.Random) -> FaultRates:
+        rates = cls()
+        rates.kills = chance.choice((2, 6, 15))
+        rates.second_drivers = chance.choice((0, 3, 12, 30))
+        rates.pauses = chance.choice((12, 50))
+        rates.longest_pause = chance.choice((30, 100, 300, 1500))
+        rates.late_requests = chance.choice((0, 40))
+        rates.unanswered = chance.choice((0, 0, 15))
+        rates.forgets = chance.choice((0, 0, 0, 20))
+        rates.timeout = chance.choice((120, 160, 200, 3000, 100_000))
+        rates.returns = chance.choice((6, 20, 100))
+        rates.queries = chance.choice((1, 2, 3))
+        return rates
 
 
-CALM: Final = Weather(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, outages=0, hesitations=0)
+NO_FAULTS: Final = FaultRates(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, outages=0, hesitations=0)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from support.stress.simulated.network import StormNetwork
+from support.stress.simulated.network import FaultyNetwork
 from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -40,7 +40,7 @@ STALE_EPOCH = 113
 class Member:
     """What both protocols have."""
 
-    def __init__(self, name: str, group: str, topic: str, topic_id: bytes, net: StormNetwork) -> None:
+    def __init__(self, name: str, group: str, topic: str, topic_id: bytes, net: FaultyNetwork) -> None:
         self.name = name
         self.group = group
         self.topic = topic
@@ -164,7 +164,7 @@ class ClassicMember(Member):
         elif self._to_sync is not None:
             self.ask(self._to_sync, 5, self._synced)
         else:
-            choice = self.random.randrange(94 if self.net.is_kind else 100)
+            choice = self.random.randrange(94 if self.net.is_reliable else 100)
             if choice < 60:
                 request = HeartbeatRequest(group_id=self.group, generation_id=self.epoch, member_id=self.member_id)
                 self.ask(request, 4, self._beaten)
@@ -174,7 +174,7 @@ class ClassicMember(Member):
                 self._leave()
             elif choice < 97:
                 self.is_silent = True
-                self.net.tell(f"{self} falls silent")
+                self.net.note(f"{self} falls silent")
 
     def _join(self) -> None:
         request = JoinGroupRequest(
@@ -254,7 +254,7 @@ class ConsumerMember(Member):
         self._must_say_all = True
 
     def next_step(self) -> None:
-        choice = self.random.randrange(95 if self.net.is_kind else 100)
+        choice = self.random.randrange(95 if self.net.is_reliable else 100)
         if self.epoch == 0 or choice < 65:
             self._beat()
         elif choice < 95:
@@ -263,7 +263,7 @@ class ConsumerMember(Member):
             self._leave()
         elif choice < 98:
             self.is_silent = True
-            self.net.tell(f"{self} falls silent")
+            self.net.note(f"{self} falls silent")
 
     def _beat(self) -> None:
         says_all = self._must_say_all or self.epoch == 0

@@ -1,4 +1,4 @@
-"""A storm over groups of both protocols, and what must hold in it.
+"""Groups of both protocols under faults, and what must hold.
 
 no commit is lost             what OffsetFetch shows is the last commit that was accepted
 offsets do not wander         it changes only when a commit is accepted that says so
@@ -8,13 +8,12 @@ generations do not go back    of a classic group's joins, of a consumer group's 
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from typing import Any
 
-from support.brokers.simulated import SimBroker
+from support.stress.fault_schedule import BrokerSchedule
 from support.stress.simulated.group_members import ClassicMember, ConsumerMember, Member
-from support.stress.simulated.network import Letter, StormNetwork
+from support.stress.simulated.network import Delivery
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest
@@ -33,8 +32,8 @@ GROUPS = {"old": "classic", "new": "consumer"}
 KINDS: dict[str, type[Member]] = {"classic": ClassicMember, "consumer": ConsumerMember}
 
 
-class Witness:
-    """What the broker has said it keeps, and is held to."""
+class GroupWitness:
+    """What the broker has accepted and must keep."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], int] = {}
@@ -44,11 +43,11 @@ class Witness:
         self.epochs: dict[tuple[str, str], int] = {}
         self.commits = 0
 
-    def delivered(self, letter: Letter) -> None:
+    def delivered(self, delivery: Delivery) -> None:
         pass
 
-    def answered(self, letter: Letter, response: Any) -> None:
-        request = letter.request
+    def answered(self, delivery: Delivery, response: Any) -> None:
+        request = delivery.request
         if isinstance(request, OffsetCommitRequest):
             self._commit_answered(request, response)
         elif isinstance(request, SyncGroupRequest | HeartbeatRequest) and not response.error_code:
@@ -81,9 +80,9 @@ class Witness:
             assert response.member_epoch >= before, f"epoch {response.member_epoch} of {member} after {before}"
         self.epochs[member] = response.member_epoch
 
-    def unanswered(self, letter: Letter) -> None:
-        if isinstance(letter.request, OffsetCommitRequest):
-            for place, offset in offsets_of(letter.request):
+    def unanswered(self, delivery: Delivery) -> None:
+        if isinstance(delivery.request, OffsetCommitRequest):
+            for place, offset in offsets_of(delivery.request):
                 self.possible[place].add(offset)
 
     def check_offset(self, place: tuple[str, int], found: int) -> None:
@@ -103,62 +102,50 @@ def offsets_of(request: OffsetCommitRequest) -> list[tuple[tuple[str, int], int]
     ]
 
 
-class GroupStorm:
+class GroupStress(BrokerSchedule):
+    clients: list[Member]
+    pauses_ms = (0, 50, 500, 3_000, 10_000)
+    max_active = 3
+
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        dice = random.Random(seed)
-        settings = {"offsets_topic_num_partitions": "3", "group_initial_rebalance_delay_ms": dice.choice(("0", "3000"))}
-        broker = SimBroker(seed, **settings).start()
-        client = broker.client()
-        client.create_topic(TOPIC, PARTITIONS)
-        client.ask(FindCoordinatorRequest(key="any"), 3)
-        topic_id = broker.node.image.topics[TOPIC].id.raw
-        self.witness = Witness()
-        self.net = StormNetwork(broker, dice, self.witness)
-        self.members: list[Member] = []
-        self._topic_id = topic_id
+        super().__init__(seed)
+        self.witness = GroupWitness()
+        delay_ms = self.random.choice(("0", "3000"))
+        settings = {"offsets_topic_num_partitions": "3", "group_initial_rebalance_delay_ms": delay_ms}
+        self.connect(self.witness, TOPIC, PARTITIONS, **settings)
+        self.net.ask(FindCoordinatorRequest(key="any"), 3)
+        self.clients = []
+        self._topic_id = self.net.broker.node.image.topics[TOPIC].id.raw
         self._names = 0
         for group, kind in GROUPS.items():
-            for _ in range(dice.randrange(2, 5)):
+            for _ in range(self.random.randrange(2, 5)):
                 self._add(group, kind)
 
     def _add(self, group: str, kind: str) -> None:
         self._names += 1
         name = f"{group}-{self._names}"
-        self.members.append(KINDS[kind](name, group, TOPIC, self._topic_id, self.net))
+        self.clients.append(KINDS[kind](name, group, TOPIC, self._topic_id, self.net))
 
-    def run(self, steps: int) -> None:
-        """Each step some time passes, a member or two act, letters arrive; now and then the broker dies."""
-        dice = self.net.random
-        for _ in range(steps):
-            self.net.pass_time(dice.choice((0, 50, 500, 3_000, 10_000)))
-            for member in dice.sample(self.members, min(dice.randrange(1, 4), len(self.members))):
-                member.act()
-            self.net.deliver()
-            if dice.randrange(100) < 2:
-                self.net.kill()
-            if dice.randrange(100) < 4:
-                self._replace_somebody()
-            self.check_owners()
-            if dice.randrange(10) == 0:
-                self.check_offsets()
-        self.check_offsets()
+    def check_step(self) -> None:
+        self.check_owners()
+        if self.random.randrange(10) == 0:
+            self.check()
 
-    def _replace_somebody(self) -> None:
-        silent = [member for member in self.members if member.is_silent]
+    def replace_client(self) -> None:
+        silent = [member for member in self.clients if member.is_silent]
         if silent:
-            gone = self.net.random.choice(silent)
-            self.members.remove(gone)
+            gone = self.random.choice(silent)
+            self.clients.remove(gone)
             self._add(gone.group, "classic" if isinstance(gone, ClassicMember) else "consumer")
 
     def check_owners(self) -> None:
         owners: dict[tuple[str, int], Member] = {}
-        for member in self.members:
+        for member in self.clients:
             for partition in member.believed():
                 other = owners.setdefault((member.group, partition), member)
                 assert other is member, f"partition {partition} of {member.group} is {other}'s and {member}'s"
 
-    def check_offsets(self) -> None:
+    def check(self) -> None:
         for group in GROUPS:
             topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(range(PARTITIONS)))]
             request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)])
@@ -168,14 +155,14 @@ class GroupStorm:
                 self.witness.check_offset((group, part.partition_index), part.committed_offset)
 
     def settle(self) -> None:
-        """No more mishaps: both groups come to rest with every partition owned."""
-        self.net.is_kind = True
+        """Until every partition of both groups has an owner."""
+        self.net.is_reliable = True
         for group, kind in GROUPS.items():
-            if all(member.is_silent for member in self.members if member.group == group):
+            if all(member.is_silent for member in self.clients if member.group == group):
                 self._add(group, kind)
         for _ in range(400):
             self.net.pass_time(1_000)
-            for member in self.members:
+            for member in self.clients:
                 if member.is_silent:
                     continue
                 member.act()
@@ -183,8 +170,8 @@ class GroupStorm:
             self.check_owners()
             if all(self._is_whole(group) for group in GROUPS):
                 return
-        raise AssertionError(f"not every partition has an owner: {[(str(m), m.believed()) for m in self.members]}")
+        raise AssertionError(f"not every partition has an owner: {[(str(m), m.believed()) for m in self.clients]}")
 
     def _is_whole(self, group: str) -> bool:
-        owned = [part for member in self.members if member.group == group for part in member.believed()]
+        owned = [part for member in self.clients if member.group == group for part in member.believed()]
         return sorted(owned) == list(range(PARTITIONS))

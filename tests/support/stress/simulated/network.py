@@ -1,12 +1,11 @@
-"""A network that loses, doubles and delays, between simulated clients and a broker that is killed now and then.
+"""A network that loses, doubles and delays requests of simulated clients, to a broker that is killed now and then.
 
-What happens is drawn from one seed. The network sees everything: what the broker was given, in which order, and what it
-answered, whether or not the client ever hears of it. A checker (`Witness`) sits there and holds the broker to what it
-has said itself.
+The network sees every request that the broker gets, in order, and every response, also those that it loses. A `Witness`
+checks the broker against its own responses.
 
-    post ──▶ lost on the way · delivered now · delivered later · delivered twice
+    post ──▶ lost · delivered now · delivered later · delivered twice
                                   │
-    answer ◀── heard · lost ◀─────┘ or the broker is killed before: what it did is unknown
+    response ◀── received · lost ◀┘ or the broker is killed before: what it did is unknown
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ LONGEST_STEP_MS = 1_000
 class Witness(Protocol):
     """Sees every delivery to the broker and every answer of it."""
 
-    def delivered(self, letter: Letter) -> None: ...
+    def delivered(self, delivery: Delivery) -> None: ...
 
-    def answered(self, letter: Letter, response: Any) -> None: ...
+    def answered(self, delivery: Delivery, response: Any) -> None: ...
 
-    def unanswered(self, letter: Letter) -> None:
+    def unanswered(self, delivery: Delivery) -> None:
         """The broker was killed before it answered: it may have done it or not."""
 
 
 @dataclass(eq=False)
-class Letter:
+class Delivery:
     """One delivery of a request; a request that is doubled has two."""
 
     sender: Any
@@ -47,7 +46,7 @@ class Letter:
 
 
 @dataclass
-class Odds:
+class NetworkFaults:
     """Out of a hundred."""
 
     lost_request: int = 3
@@ -58,32 +57,29 @@ class Odds:
 
 
 @dataclass
-class StormNetwork:
+class FaultyNetwork:
     broker: SimBroker
     random: random.Random
     witness: Witness
-    odds: Odds = field(default_factory=Odds)
-    story: list[str] = field(default_factory=list)
-    """What has happened, for whoever has to find out why a check failed."""
+    log: list[str]
+    faults: NetworkFaults = field(default_factory=NetworkFaults)
 
     def __post_init__(self) -> None:
-        self._waiting: list[Letter] = []
-        self._under_way: list[Letter] = []
+        self._waiting: list[Delivery] = []
+        self._under_way: list[Delivery] = []
         self.kills = 0
-        self.is_kind = False
-        """Nothing goes wrong any more."""
+        self.is_reliable = False
+        """No more faults."""
 
     @property
     def now_ms(self) -> int:
         return self.broker.world.clock.now_ms()
 
-    def tell(self, text: str) -> None:
-        self.story.append(f"{self.now_ms:>8} {text}")
+    def note(self, text: str) -> None:
+        self.log.append(f"{self.now_ms:>8} {text}")
 
     def _happens(self, percent: int) -> bool:
-        return not self.is_kind and self.random.randrange(100) < percent
-
-    # Letters
+        return not self.is_reliable and self.random.randrange(100) < percent
 
     def post(
         self, sender: Any, request: Request, version: int, heard: Callable[[Any], None], *, is_exact: bool = False
@@ -92,26 +88,26 @@ class StormNetwork:
 
         An exact one is neither doubled nor late, though it may be lost.
         """
-        if self._happens(self.odds.lost_request):
-            self.tell(f"{sender} sends {_shown(request)}: lost")
+        if self._happens(self.faults.lost_request):
+            self.note(f"{sender} sends {_shown(request)}: lost")
             return
-        copies = 2 if not is_exact and self._happens(self.odds.doubled) else 1
+        copies = 2 if not is_exact and self._happens(self.faults.doubled) else 1
         for _ in range(copies):
-            is_late = not is_exact and self._happens(self.odds.late)
-            late_ms = self.random.randrange(self.odds.latest_ms) if is_late else 0
-            self._waiting.append(Letter(sender, request, version, heard, self.now_ms + late_ms))
+            is_late = not is_exact and self._happens(self.faults.late)
+            late_ms = self.random.randrange(self.faults.latest_ms) if is_late else 0
+            self._waiting.append(Delivery(sender, request, version, heard, self.now_ms + late_ms))
 
     def deliver(self) -> None:
         """What is due, in any order; then what has been answered."""
-        due = [letter for letter in self._waiting if letter.due_ms <= self.now_ms]
-        self._waiting = [letter for letter in self._waiting if letter.due_ms > self.now_ms]
+        due = [delivery for delivery in self._waiting if delivery.due_ms <= self.now_ms]
+        self._waiting = [delivery for delivery in self._waiting if delivery.due_ms > self.now_ms]
         self.random.shuffle(due)
-        for letter in due:
-            self.tell(f"{letter.sender} sends {_shown(letter.request)}")
-            letter.connection = self.broker.client()
-            self.witness.delivered(letter)
-            self._under_way.append(letter)
-            letter.correlation_id = letter.connection.post(letter.request, letter.version)
+        for delivery in due:
+            self.note(f"{delivery.sender} sends {_shown(delivery.request)}")
+            delivery.connection = self.broker.client()
+            self.witness.delivered(delivery)
+            self._under_way.append(delivery)
+            delivery.correlation_id = delivery.connection.post(delivery.request, delivery.version)
             self.broker.run()
             self._collect()
         self._collect()
@@ -119,20 +115,20 @@ class StormNetwork:
     def _collect(self) -> None:
         """Answers in the order in which the broker has given them, as far as that can be seen from outside."""
         self.broker.run()
-        for letter in list(self._under_way):
-            assert letter.connection is not None
-            answers = letter.connection.read()
-            if letter.correlation_id not in answers:
-                assert not letter.connection.is_closed, f"the broker hung up on {_shown(letter.request)}"
+        for delivery in list(self._under_way):
+            assert delivery.connection is not None
+            answers = delivery.connection.read()
+            if delivery.correlation_id not in answers:
+                assert not delivery.connection.is_closed, f"the broker hung up on {_shown(delivery.request)}"
                 continue
-            self._under_way.remove(letter)
-            response: Response = answers.pop(letter.correlation_id)
-            letter.connection.leave()
-            is_lost = self._happens(self.odds.lost_answer)
-            self.tell(f"{letter.sender} is answered {_shown(response)}{': lost' if is_lost else ''}")
-            self.witness.answered(letter, response)
+            self._under_way.remove(delivery)
+            response: Response = answers.pop(delivery.correlation_id)
+            delivery.connection.leave()
+            is_lost = self._happens(self.faults.lost_answer)
+            self.note(f"{delivery.sender} is answered {_shown(response)}{': lost' if is_lost else ''}")
+            self.witness.answered(delivery, response)
             if not is_lost:
-                letter.heard(response)
+                delivery.heard(response)
 
     # The broker
 
@@ -146,16 +142,16 @@ class StormNetwork:
 
     def kill(self) -> None:
         """The process dies, and another one starts on the same disk."""
-        self.tell("the broker is killed")
+        self.note("the broker is killed")
         self.kills += 1
         self.broker.kill()
         self._over()
         self.broker.start()
-        self.tell("the broker is up again")
+        self.note("the broker is up again")
 
     def _over(self) -> None:
-        for letter in self._under_way:
-            self.witness.unanswered(letter)
+        for delivery in self._under_way:
+            self.witness.unanswered(delivery)
         self._under_way.clear()
 
     def ask(self, request: Request, version: int) -> Any:

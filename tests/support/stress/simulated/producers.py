@@ -1,4 +1,4 @@
-"""Transactional producers in a storm: they write, commit or abort, are replaced while they still run, and try again.
+"""Transactional producers: they write, commit or abort, are replaced while they still run, and try again.
 
 A transaction has a number of its own. Its records say who wrote them: `id/transaction/partition/place`. With it goes
 the number of the transaction as the committed offset of a group that the transactional id has for itself.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.stress.simulated.network import StormNetwork
+from support.stress.simulated.network import FaultyNetwork
 from tailrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tailrace.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from tailrace.protocol.messages.end_txn import EndTxnRequest
@@ -49,16 +49,16 @@ class Transaction:
     is_offset_written: bool = False
 
 
-class StormProducer:
+class TransactionalProducer:
     """One life of a transactional id. Steps follow each other; a step without an answer is repeated as it was."""
 
     def __init__(
         self,
         transactional_id: str,
         life: int,
-        net: StormNetwork,
+        net: FaultyNetwork,
         is_new: bool,
-        begin: Callable[[StormProducer], Transaction],
+        begin: Callable[[TransactionalProducer], Transaction],
     ) -> None:
         """`is_new` speaks as clients of KIP-890 do: a new epoch for each transaction, nothing announced."""
         self.id = transactional_id
@@ -99,7 +99,7 @@ class StormProducer:
             if code in (0, DUPLICATE):
                 self._steps.pop(0)
             elif code not in TRY_AGAIN:
-                self.net.tell(f"{self} is over: {code}")
+                self.net.note(f"{self} is over: {code}")
                 self.is_over = True
 
         self.net.post(self, request, version, answered, is_exact=is_exact)
@@ -137,7 +137,7 @@ class StormProducer:
         """Abort, while what was sent may still be under way. Older clients then ask for a new epoch themselves."""
         if self.transaction is None or not isinstance(self._steps[0][0], ProduceRequest):
             return
-        self.net.tell(f"{self} gives its transaction up")
+        self.net.note(f"{self} gives its transaction up")
         self.transaction.is_to_commit = False
         self._steps.clear()
         self._plan_end(is_commit=False)

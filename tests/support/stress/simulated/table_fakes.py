@@ -1,4 +1,6 @@
-"""A topic, stores and tasks of tables in memory, for storms. Every effect is a step: a driver may stop there for good.
+"""A topic, stores and tasks of tables in memory, for stress tests.
+
+Every effect is a step: a driver may stop there for good.
 
 Rows are tuples in files that are lists. Upserts are decided by the rules, in plain Python.
 """

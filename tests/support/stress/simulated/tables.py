@@ -1,4 +1,4 @@
-"""Drivers of one table in a storm: killed between any two effects, several at once, some of them for long asleep.
+"""Drivers of one table under faults: killed between any two effects, several at once, some asleep for long.
 
 What must hold at each commit of the table, not only at the end: its rows are those that the records below its offsets
 make, each once; the dead letters below these offsets are there, and none is there twice.
@@ -6,12 +6,12 @@ make, each once; the dead letters below these offsets are there, and none is the
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from support.stress.fault_schedule import FaultSchedule
 from support.stress.simulated.table_fakes import (
     Actor,
     FakeSnapshot,
@@ -44,7 +44,7 @@ class NoEndError(AssertionError):
 
 
 @dataclass(frozen=True)
-class Weather:
+class FaultRates:
     drivers: int = 3
     kills: float = 0.02
     sleeps: float = 0.05
@@ -65,13 +65,11 @@ class Driver:
     asleep: int = 0
 
 
-class TableStorm:
-    def __init__(self, seed: int, mode: str, weather: Weather | None = None) -> None:
-        self.dice = random.Random(seed)
+class TableStress(FaultSchedule):
+    def __init__(self, seed: int, mode: str, rates: FaultRates | None = None) -> None:
+        super().__init__(seed)
         self.mode = mode
-        self.weather = weather or Weather()
-        self.events: Counter[str] = Counter()
-        self.story: list[str] = []
+        self.rates = rates or FaultRates()
         self.world = World({0: [], 1: []}, committed=self._committed)
         self._drivers: list[Driver] = []
         self._count = 0
@@ -83,7 +81,7 @@ class TableStorm:
     def driver(self, most: int | None = None) -> Driver:
         """That takes at most so many records at once. It does not run before it is let."""
         self._count += 1
-        work, limit = FakeWork(self.world), most or self.dice.choice((1, 3, 7, 20))
+        work, limit = FakeWork(self.world), most or self.random.choice((1, 3, 7, 20))
         driver = Driver(Actor(f"driver {self._count}", lambda: self._drive(work, limit)), work)
         self._drivers.append(driver)
         return driver
@@ -107,32 +105,29 @@ class TableStorm:
                 step()
             upkeep.compact()
 
-    # The storm
-
-    def run(self, steps: int) -> None:
-        weather, dice = self.weather, self.dice
-        for _ in range(steps):
-            if self._records < weather.most_records and dice.random() < weather.comes:
-                self._come()
-            if len(self._drivers) < weather.drivers and dice.random() < 0.2:
-                self.driver()
-            awake = [each for each in self._drivers if each.asleep <= 0]
-            for each in self._drivers:
-                each.asleep -= 1
-            if awake:
-                self._let(dice.choice(awake))
+    def step(self) -> None:
+        rates, chance = self.rates, self.random
+        if self._records < rates.most_records and chance.random() < rates.comes:
+            self._come()
+        if len(self._drivers) < rates.drivers and chance.random() < 0.2:
+            self.driver()
+        awake = [each for each in self._drivers if each.asleep <= 0]
+        for each in self._drivers:
+            each.asleep -= 1
+        if awake:
+            self._let(chance.choice(awake))
 
     def _let(self, driver: Driver) -> None:
         self._now = driver.actor.name
-        if self.dice.random() < self.weather.kills:
-            self.story.append(f"{self._now} is killed")
+        if self.random.random() < self.rates.kills:
+            self.log.append(f"{self._now} is killed")
             self.events["killed"] += 1
             self._drivers.remove(driver)
             driver.actor.kill()
         else:
             driver.actor.go()
-            if self.dice.random() < self.weather.sleeps:
-                driver.asleep = self.dice.randrange(self.weather.longest_sleep)
+            if self.random.random() < self.rates.sleeps:
+                driver.asleep = self.random.randrange(self.rates.longest_sleep)
         self._raise(driver)
 
     def _raise(self, driver: Driver) -> None:
@@ -140,21 +135,21 @@ class TableStorm:
             raise driver.actor.error
 
     def _come(self) -> None:
-        weather, dice = self.weather, self.dice
-        if len(self.world.log) < 4 and dice.random() < 0.02:
+        rates, chance = self.rates, self.random
+        if len(self.world.log) < 4 and chance.random() < 0.02:
             self.world.log[len(self.world.log)] = []
-        log = self.world.log[dice.choice(list(self.world.log))]
+        log = self.world.log[chance.choice(list(self.world.log))]
         partition = next(each for each, found in self.world.log.items() if found is log)
-        for _ in range(dice.randrange(1, 4)):
-            is_bad = dice.random() < weather.bad
+        for _ in range(chance.randrange(1, 4)):
+            is_bad = chance.random() < rates.bad
             record = Record(
                 partition,
                 len(log),
-                str(dice.randrange(weather.keys)),
-                dice.randrange(50),
-                self.mode == UPSERT and not is_bad and dice.random() < weather.tombstones,
+                str(chance.randrange(rates.keys)),
+                chance.randrange(50),
+                self.mode == UPSERT and not is_bad and chance.random() < rates.tombstones,
                 is_bad,
-                f"f{dice.randrange(1 + weather.fields * len(log) // 30)}",
+                f"f{chance.randrange(1 + rates.fields * len(log) // 30)}",
             )
             log.append(record)
             self._records += 1
@@ -195,8 +190,12 @@ class TableStorm:
 
     # What must hold
 
+    def check(self) -> None:
+        """That of the last commit, too."""
+        self._check_rows(self.world.tables[NAME][-1])
+
     def _committed(self, name: str, made: FakeSnapshot) -> None:
-        self.story.append(f"{self._now}: {name} {made.operation} {made.version} at {dict(made.offsets)}")
+        self.log.append(f"{self._now}: {name} {made.operation} {made.version} at {dict(made.offsets)}")
         self.events[f"{name} {made.operation}"] += 1
         if name == DEAD:
             rows = self.world.rows(made.files())

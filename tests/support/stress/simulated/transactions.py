@@ -1,4 +1,4 @@
-"""A storm over transactions, and what must hold in it.
+"""Transactions under faults, and what must hold.
 
 nothing aborted is read       a reader of committed records sees none of a transaction that did not commit
 nothing is torn               of a transaction that did, it sees every record, in all partitions, and its offset
@@ -8,13 +8,12 @@ nothing hangs                 at the end, every partition is stable to its end
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from typing import Any
 
-from support.brokers.simulated import SimBroker
-from support.stress.simulated.network import Letter, StormNetwork
-from support.stress.simulated.producers import TOPIC, StormProducer, Transaction, group_of
+from support.stress.fault_schedule import BrokerSchedule
+from support.stress.simulated.network import Delivery
+from support.stress.simulated.producers import TOPIC, Transaction, TransactionalProducer, group_of
 from tailrace.protocol.messages.end_txn import EndTxnRequest
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -48,83 +47,72 @@ class Fates:
         self.transactions[transaction.id, transaction.producer_id, transaction.epoch] = transaction
         self.fates[transaction.number] = OPEN
 
-    def _of(self, letter: Letter) -> Transaction | None:
-        request = letter.request
+    def _of(self, delivery: Delivery) -> Transaction | None:
+        request = delivery.request
         if not isinstance(request, EndTxnRequest):
             return None
         return self.transactions.get((request.transactional_id, request.producer_id, request.producer_epoch))
 
-    def delivered(self, letter: Letter) -> None:
-        transaction = self._of(letter)
+    def delivered(self, delivery: Delivery) -> None:
+        transaction = self._of(delivery)
         if transaction is not None and self.fates[transaction.number] == OPEN:
             self.fates[transaction.number] = UNKNOWN  # until it has answered
 
-    def answered(self, letter: Letter, response: Any) -> None:
-        transaction = self._of(letter)
+    def answered(self, delivery: Delivery, response: Any) -> None:
+        transaction = self._of(delivery)
         if transaction is not None and not response.error_code:
             self.fates[transaction.number] = COMMITTED if transaction.is_to_commit else ABORTED
 
-    def unanswered(self, letter: Letter) -> None:
+    def unanswered(self, delivery: Delivery) -> None:
         pass
 
 
-class TransactionStorm:
+class TransactionStress(BrokerSchedule):
+    clients: list[TransactionalProducer]
+    pauses_ms = (0, 0, 20, 200, 3_000)
+
     def __init__(self, seed: int) -> None:
-        self.seed = seed
-        dice = random.Random(seed)
-        settings = {"offsets_topic_num_partitions": "2", "transaction_state_log_num_partitions": "2"}
-        broker = SimBroker(seed, **settings).start()
-        client = broker.client()
-        client.create_topic(TOPIC, PARTITIONS)
-        for key_type in (0, 1):
-            client.ask(FindCoordinatorRequest(key="any", key_type=key_type), 3)
+        super().__init__(seed)
         self.fates = Fates()
-        self.net = StormNetwork(broker, dice, self.fates)
+        settings = {"offsets_topic_num_partitions": "2", "transaction_state_log_num_partitions": "2"}
+        self.connect(self.fates, TOPIC, PARTITIONS, **settings)
+        for key_type in (0, 1):
+            self.net.ask(FindCoordinatorRequest(key="any", key_type=key_type), 3)
         self._lives = 0
         self._number = 0
-        self.producers = [self._producer(name) for name in IDS]
+        self.clients = [self._producer(name) for name in IDS]
 
-    def _producer(self, name: str) -> StormProducer:
+    def _producer(self, name: str) -> TransactionalProducer:
         self._lives += 1
-        return StormProducer(name, self._lives, self.net, self.net.random.random() < 0.6, self._begin)
+        return TransactionalProducer(name, self._lives, self.net, self.random.random() < 0.6, self._begin)
 
-    def _begin(self, producer: StormProducer) -> Transaction:
-        dice = self.net.random
+    def _begin(self, producer: TransactionalProducer) -> Transaction:
+        chance = self.random
         self._number += 1
         transaction = Transaction(
             producer.id,
             self._number,
             producer.producer_id,
             producer.epoch,
-            dice.random() < 0.7,
-            sorted(dice.sample(range(PARTITIONS), dice.randrange(1, PARTITIONS + 1))),
-            dice.random() < 0.5,
+            chance.random() < 0.7,
+            sorted(chance.sample(range(PARTITIONS), chance.randrange(1, PARTITIONS + 1))),
+            chance.random() < 0.5,
         )
         self.fates.begun(transaction)
         return transaction
 
-    def run(self, steps: int) -> None:
-        dice = self.net.random
-        for _ in range(steps):
-            self.net.pass_time(dice.choice((0, 0, 20, 200, 3_000)))
-            for producer in dice.sample(self.producers, dice.randrange(1, len(self.producers) + 1)):
-                producer.act()
-            self.net.deliver()
-            if dice.randrange(100) < 2:
-                self.net.kill()
-            if dice.randrange(100) < 4:
-                self._replace_somebody()
-            if dice.randrange(12) == 0:
-                self.check_readers()
+    def check_step(self) -> None:
+        if self.random.randrange(12) == 0:
+            self.check_readers()
 
-    def _replace_somebody(self) -> None:
+    def replace_client(self) -> None:
         """By a new life of the same id. The old one may run on, and must be fenced."""
-        gone = self.net.random.choice(self.producers)
-        is_zombie = self.net.random.random() < 0.5 and not gone.is_over
+        gone = self.random.choice(self.clients)
+        is_zombie = self.random.random() < 0.5 and not gone.is_over
         if not is_zombie:
-            self.producers.remove(gone)
-        self.net.tell(f"a new {gone.id}{', beside the old one' if is_zombie else ''}")
-        self.producers.append(self._producer(gone.id))
+            self.clients.remove(gone)
+        self.net.note(f"a new {gone.id}{', beside the old one' if is_zombie else ''}")
+        self.clients.append(self._producer(gone.id))
 
     # What readers see
 
@@ -172,7 +160,7 @@ class TransactionStorm:
 
     def settle(self) -> None:
         """Calm: a last life of each id ends what is open; then everything has a fate."""
-        self.net.is_kind = True
+        self.net.is_reliable = True
         for name in IDS:
             request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
             for _ in range(200):
@@ -183,7 +171,7 @@ class TransactionStorm:
                 raise AssertionError(f"transactional id {name} cannot be had any more")
         self.net.pass_time(30_000)
 
-    def check_end(self) -> None:
+    def check(self) -> None:
         seen = self.check_readers()
         last: dict[str, int] = {}
         for transaction in self.fates.all:
