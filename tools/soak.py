@@ -230,7 +230,7 @@ class Soak:
             figures.copiers.update({each: told[each] for each in counts})
             return
         if piece.target in (SPARK, SPARK_ON_KAFKA):
-            counts = ("records", "kills", "executors_killed", "stops", "drivers", "batches")
+            counts = ("records", "kills", "workers_killed", "stops", "drivers", "batches")
             figures.spark.setdefault(piece.target, Counter()).update({each: told[each] for each in counts})
             return
         if piece.target in TABLES:
@@ -331,7 +331,7 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
         )
     for target, spark in figures.spark.items():
         yield (
-            f"| {day} | {target} | {spark['kills']:,} drivers and {spark['executors_killed']:,} executors killed, "
+            f"| {day} | {target} | {spark['kills']:,} drivers and {spark['workers_killed']:,} executors killed, "
             f"{spark['stops']:,} drivers stopped and doubled; {spark['records']:,} records copied by "
             f"{spark['drivers']:,} drivers in {spark['batches']:,} batches; {verdict}; {ending}"
         )

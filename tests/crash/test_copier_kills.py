@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import tailrace
-from support.kafka.killable import KafkaVictim
-from support.stress.copier_kills import SETTINGS, CopierStorm
+from support.kafka.killable import killable_broker
+from support.stress.copier_kills import PROTOCOLS, SETTINGS, CopierKills
 
 KILLS = int(os.environ.get("COPIER_KILLS", "5"))
 SEED = 4
@@ -18,22 +17,14 @@ SEED = 4
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.spec("CO-08")
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_copy_made_in_transactions_equals_the_original(
     protocol: str, pytestconfig: pytest.Config, tmp_path: Path
 ) -> None:
-    if pytestconfig.getoption("--against-kafka"):
-        with KafkaVictim(tmp_path, SETTINGS) as kafka:
-            figures = CopierStorm(kafka, SEED, protocol).run(KILLS)
-    else:
-        broker = tailrace.Broker(SETTINGS, data_dir=tmp_path / "data")  # kept: a difference can be looked into
-        try:
-            figures = CopierStorm(broker, SEED, protocol).run(KILLS)
-        finally:
-            broker.close()
-    print(figures)
-    assert not figures.differences, "\n".join(figures.differences)
-    assert figures.kills == KILLS
+    kafka = tmp_path if pytestconfig.getoption("--against-kafka") else None
+    with killable_broker(SETTINGS, kafka, data_dir=tmp_path / "data") as broker:
+        figures = CopierKills(broker, SEED, KILLS, protocol).run()
+    figures.assert_passed(KILLS)
     assert figures.fed > 100 * KILLS
     assert figures.committed
     assert figures.aborted

@@ -17,9 +17,9 @@ SEED = 4
 @pytest.mark.timeout(1200)
 def test_a_copy_made_exactly_once_equals_the_original(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    from support.stress.sink_kills import SETTINGS, storm
+    from support.stress.sink_kills import run
 
-    figures = storm(
+    figures = run(
         Namespace(
             kills=KILLS,
             stops=1,
@@ -28,10 +28,7 @@ def test_a_copy_made_exactly_once_equals_the_original(pytestconfig: pytest.Confi
             master="local[2]",
             speculation=False,
             kafka=bool(pytestconfig.getoption("--against-kafka")),
-        ),
-        SETTINGS,
+        )
     )
-    print(figures)
-    assert not figures.differences, "\n".join(figures.differences)
-    assert figures.kills == KILLS
+    figures.assert_passed(KILLS)
     assert figures.stops == 1

@@ -1,4 +1,4 @@
-"""A real Kafka in the place of our broker: shows that a storm asks for what Kafka does."""
+"""Brokers that tests kill and start again: Tailrace, or a real Kafka, to show that a test asks for what Kafka does."""
 
 from __future__ import annotations
 
@@ -6,12 +6,29 @@ import os
 import random
 import socket
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
+
+import tailrace
 
 SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "peers" / "kafka"
+
+
+class KillableBroker(Protocol):
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    def launch(self) -> None: ...
+
+    def wait_until_ready(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 def two_free_ports() -> int:
@@ -58,3 +75,19 @@ class KafkaVictim:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if (self._folder / "pid").exists():
             self.kill()
+
+
+@contextmanager
+def killable_broker(
+    settings: dict[str, str], kafka: Path | None = None, data_dir: Path | None = None
+) -> Iterator[KillableBroker]:
+    """A broker that does not run yet; a real Kafka in the folder `kafka` if there is one. `data_dir` is kept."""
+    if kafka is not None:
+        with KafkaVictim(kafka, settings) as real:
+            yield real
+        return
+    broker = tailrace.Broker(settings, data_dir=data_dir)
+    try:
+        yield broker
+    finally:
+        broker.close()

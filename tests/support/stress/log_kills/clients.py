@@ -1,4 +1,4 @@
-"""Producers and the transaction coordinator of a kill storm. Whatever they do stands in the journal before."""
+"""Producers and the transaction coordinator of a process. The journal has each operation before it starts."""
 
 from __future__ import annotations
 

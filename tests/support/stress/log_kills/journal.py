@@ -1,4 +1,4 @@
-"""What the victim of the kill storm writes down, and what it is told at its start.
+"""The journal of a process that is going to be killed, and the orders that it gets at its start.
 
 The journal is a file of JSON lines, each written by one call, so that a killed process leaves all it has written. What
 is about to be done stands there before it is done, what has succeeded after it:

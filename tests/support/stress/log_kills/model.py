@@ -1,4 +1,4 @@
-"""All partitions of a kill storm: journals and sightings go in, in the order in which things happened.
+"""The model of all partitions, made from journals and sightings in the order in which things happened.
 
 What is held of a single partition is in `support.stress.log_kills.partition`. Differences come back as sentences.
 """

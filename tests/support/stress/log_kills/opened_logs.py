@@ -1,4 +1,4 @@
-"""What a process of the kill storm finds in its logs when it has opened them: written by the victim, read by the judge.
+"""What a process finds in its logs when it has opened them. The process writes it, the test compares it with the model.
 
 A file of one JSON line and, behind it, the bytes that the log hands out: for each partition everything up to the log
 end, then everything that a reader of committed records gets. It appears whole or not at all.

@@ -60,7 +60,7 @@ class Entry:
 
 @dataclass
 class Counts:
-    """How much has happened: a storm in which nothing went away proves nothing."""
+    """How much has happened: a test in which nothing went away proves nothing."""
 
     acknowledged: int = 0
     resent: int = 0

@@ -16,48 +16,48 @@ A moment is random, but not blind: most kills wait until the file system shows t
     retention  a `.deleted` file is there in a log without compaction, or a log start is being written
     append     the journal says that a batch is on its way
 
-One JSON line is printed for each kill, `{"inputs": kills}`, and the figures as the last one; the exit code is 1 when
-there was a difference. The directories of a storm with a difference are kept, and named.
+The directories of a test that found a difference are kept, and named.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 from support import programs
+from support.stress.killed_processes import (
+    MAX_DIFFERENCES,
+    Figures,
+    KillTest,
+    Progress,
+    parser,
+    print_progress,
+    run_program,
+)
 from support.stress.log_kills.journal import Orders, lines_of
 from support.stress.log_kills.model import Model
 from support.stress.log_kills.opened_logs import Sighting
 from support.stress.log_kills.workload import DIRECTORIES, PARTITIONS
 
-VICTIM = "support.stress.log_kills.process"
+PROGRAM = "support.stress.log_kills.process"
 AIMS = {"start": 3, "any": 3, "append": 3, "cleaned": 4, "swap": 4, "retention": 3}
 JOURNAL_TAIL_BYTES = 8192
-LONGEST_START_SECONDS = 60.0
-WORK_SECONDS = (0.05, 0.5)
-LONGEST_AIM_SECONDS = 0.6
+MAX_START_SECONDS = 60.0
+MIN_WORK_SECONDS, MAX_WORK_SECONDS = 0.05, 0.5
+MAX_AIM_SECONDS = 0.6
 DELAYS_SECONDS = (0.0, 0.003, 0.01, 0.03)
-SHOWN_DIFFERENCES = 20
 
 
 @dataclass
-class Figures:
-    kills: int = 0
+class LogFigures(Figures):
     aims: Counter[str] = field(default_factory=Counter)
     found: Counter[str] = field(default_factory=Counter)
     """How many kills left files of each kind behind."""
@@ -66,12 +66,10 @@ class Figures:
     before_work: int = 0
     sightings: int = 0
     counts: dict[str, int] = field(default_factory=dict)
-    differences: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
 
-class Victim:
-    """A process. It has imported everything when it is told to begin, so that another one's end is not waited for."""
+class LogProcess:
+    """A process. It has imported everything when its work begins, so that a round does not wait for imports."""
 
     def __init__(self, program: str) -> None:
         self.process = subprocess.Popen(
@@ -85,7 +83,7 @@ class Victim:
 
     def begin(self, orders: Path) -> None:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it ended by itself, and will be found so
+        with suppress(BrokenPipeError):  # it has ended, which is found later
             self.process.stdin.write(f"{orders}\n")
             self.process.stdin.flush()
 
@@ -98,82 +96,66 @@ class Victim:
         return self.process.poll() is not None
 
     def kill(self) -> str:
-        """With SIGKILL; returns what it has complained of."""
+        """With SIGKILL; returns its stderr."""
         self.process.kill()
         return self.process.communicate()[1]
 
     def close(self) -> str:
-        """Let it end by itself."""
-        return self.process.communicate(timeout=LONGEST_START_SECONDS)[1]
+        """Let it end; returns its stderr."""
+        return self.process.communicate(timeout=MAX_START_SECONDS)[1]
 
 
-class Storm:
-    """One directory and its model. A context: leaving it ends the processes and removes the directory."""
+class LogKills(KillTest[LogFigures]):
+    """One directory and its model."""
 
-    def __init__(self, seed: int, program: str = VICTIM, told: Callable[[int], None] | None = None) -> None:
-        self.figures = Figures()
-        self.root = Path(tempfile.mkdtemp(prefix="kill-storm-"))
-        self._random = random.Random(seed)
+    def __init__(self, seed: int, kills: int, program: str = PROGRAM, progress: Progress | None = None) -> None:
+        super().__init__(LogFigures(), seed, kills, progress)
         self._program = program
-        self._told = told
         self._model = Model(PARTITIONS)
         self._run = 0
         self._start_seconds = 0.1
         self._aims: list[str] = []
-        self._spare = Victim(program)
 
-    def __enter__(self) -> Storm:
-        return self
+    def prepare(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="log-kills-"))
+        self._spare = LogProcess(self._program)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._spare.kill()
-        if not self.figures.differences and not isinstance(error, Exception):
+        if not self.figures.differences and not isinstance(sys.exception(), Exception):
             shutil.rmtree(self.root)
 
-    def run(self, kills: int) -> Figures:
-        began = time.monotonic()
-        while self.figures.kills < kills and not self.figures.differences:
-            self._round()
-            if self._told is not None:
-                self._told(self.figures.kills)
-        if not self.figures.differences:
-            self._end_cleanly()
+    def check(self) -> None:
         self.figures.counts = asdict(self._model.counts)
-        self.figures.seconds = time.monotonic() - began
-        return self.figures
 
-    # One life
-
-    def _round(self) -> None:
+    def round(self) -> None:
         aim = self._next_aim()
-        victim = self._begin()
+        process = self._begin()
         try:
             if aim == "start":
-                time.sleep(self._random.uniform(0, self._start_seconds * 1.2))
+                self.pause(self._start_seconds * 1.2)
             else:
                 began = time.monotonic()
-                victim.wait_for_work()
+                process.wait_for_work()
                 self._start_seconds = time.monotonic() - began
-                self._take_aim(victim, aim)
+                self._take_aim(process, aim)
         finally:
-            ended_by_itself = victim.has_ended
-            complaints = victim.kill()
+            has_ended = process.has_ended
+            complaints = process.kill()
         self.figures.kills += 1
         self.figures.aims[aim] += 1
         self._count_leftovers()
-        self._take_stock(complaints if not ended_by_itself else f"the process ended by itself\n{complaints}")
+        self._take_stock(complaints if not has_ended else f"the process ended without being killed\n{complaints}")
 
     def _next_aim(self) -> str:
-        """Dealt like cards, so that every few kills have some of each."""
+        """Drawn without replacement, so that every few kills have some of each."""
         if not self._aims:
             self._aims = [aim for aim, count in AIMS.items() for _ in range(count)]
-            self._random.shuffle(self._aims)
+            self.random.shuffle(self._aims)
         return self._aims.pop()
 
-    def _begin(self) -> Victim:
-        victim, self._spare = self._spare, Victim(self._program)
+    def _begin(self) -> LogProcess:
+        process, self._spare = self._spare, LogProcess(self._program)
         models = self._model.partitions
         waiting = [attempt for each in models.values() for attempt, _ in each.to_resend.values()]
         waiting += [attempt for each in models.values() for attempt, _ in each.in_flight if attempt.producer_id >= 0]
@@ -182,23 +164,23 @@ class Storm:
         Orders(
             root=str(self.root),
             run=self._run,
-            seed=self._random.getrandbits(32),
+            seed=self.random.getrandbits(32),
             next_number=self._model.next_number,
             producers={name: each.producers for name, each in models.items()},
             waiting=[unique[number] for number in sorted(unique)],
         ).write(path)
-        victim.begin(path)
-        return victim
+        process.begin(path)
+        return process
 
-    def _take_aim(self, victim: Victim, aim: str) -> None:
-        time.sleep(self._random.uniform(*WORK_SECONDS))
+    def _take_aim(self, process: LogProcess, aim: str) -> None:
+        self.pause(MAX_WORK_SECONDS, MIN_WORK_SECONDS)
         if aim == "any":
             return
-        end = time.monotonic() + LONGEST_AIM_SECONDS
-        while time.monotonic() < end and not victim.has_ended:
+        end = time.monotonic() + MAX_AIM_SECONDS
+        while time.monotonic() < end and not process.has_ended:
             if self._is_under_way(aim):
                 if aim != "append":
-                    time.sleep(self._random.uniform(0, self._random.choice(DELAYS_SECONDS)))
+                    self.pause(self.random.choice(DELAYS_SECONDS))
                 return
 
     def _is_under_way(self, aim: str) -> bool:
@@ -227,8 +209,6 @@ class Storm:
             for path in partition.path(self.root).iterdir()
         ]
 
-    # After it
-
     def _count_leftovers(self) -> None:
         of_compacted, of_others = self._names(True), self._names(False)
         for kind in ("cleaned", "swap", "deleted"):
@@ -237,7 +217,7 @@ class Storm:
         self.figures.in_retention += any(name.endswith(".deleted") for name in of_others)
 
     def _take_stock(self, complaints: str) -> None:
-        """What the process that is now dead has seen, then what it has done, and all that against the model."""
+        """Compare with the model what the killed process has found in its logs, then add what it has done."""
         differences: list[str] = []
         sighting = self.root / f"sighting-{self._run}"
         journal = self.root / f"journal-{self._run}"
@@ -250,40 +230,33 @@ class Storm:
         else:
             self.figures.before_work += 1
         self.figures.differences += (
-            f"run {self._run} on {self.root}: {each}" for each in differences[:SHOWN_DIFFERENCES]
+            f"run {self._run} on {self.root}: {each}" for each in differences[:MAX_DIFFERENCES]
         )
         if not self.figures.differences:
             for path in (sighting, journal, self.root / f"orders-{self._run}"):
                 path.unlink(missing_ok=True)
         self._run += 1
 
-    def _end_cleanly(self) -> None:
+    def complete(self) -> None:
         """Two processes that are allowed to end: the second opens what the first has closed."""
         for _ in range(2):
-            victim = self._begin()
+            if self.figures.differences:
+                return
+            process = self._begin()
             try:
-                victim.wait_for_work()
-                time.sleep(self._random.uniform(*WORK_SECONDS))
-                complaints = victim.close()
+                process.wait_for_work()
+                self.pause(MAX_WORK_SECONDS, MIN_WORK_SECONDS)
+                complaints = process.close()
             finally:
-                victim.process.kill()
+                process.process.kill()
             self._take_stock(complaints)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--victim", default=VICTIM, metavar="MODULE", help="another program to kill")
-    args = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as with Ctrl-C, the processes too
-    with Storm(args.seed, args.victim, lambda kills: print(json.dumps({"inputs": kills}), flush=True)) as storm:
-        figures: dict[str, Any] = vars(storm.run(args.kills))
-    for difference in figures["differences"]:
-        print(difference)
-    print(json.dumps(figures))
-    return 1 if figures["differences"] else 0
+def run(options: argparse.Namespace) -> LogFigures:
+    return LogKills(options.seed, options.kills, options.process, print_progress).run()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    options = parser(__doc__)
+    options.add_argument("--process", default=PROGRAM, metavar="MODULE", help="another program to kill")
+    sys.exit(run_program(options, run))

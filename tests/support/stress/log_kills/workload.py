@@ -1,4 +1,4 @@
-"""Where the kill storm takes place: the partitions, what is done to them, and how often.
+"""The partitions that a killed process writes, what is done to them, and how often.
 
 Everything is small and quick, so that segments roll, are compacted and deleted many times in the few hundred
 milliseconds that a process has before it is killed.
