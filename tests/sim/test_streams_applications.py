@@ -114,7 +114,7 @@ def refused(broker: SimBroker) -> None:
     thread = party.thread("a", topology(subtopology("0", "in")))
     assert thread.join("joins").error_code == UnsupportedVersionError.code
     party.describe("described")
-    assert party.talk.answers[-1][1].groups[0].error_code == UnsupportedVersionError.code
+    assert party.talk.answers[-1].answer.groups[0].error_code == UnsupportedVersionError.code
 
 
 def test_a_broker_may_not_serve_them() -> None:

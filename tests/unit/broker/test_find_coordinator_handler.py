@@ -1,4 +1,4 @@
-"""FindCoordinator in a cluster of several brokers: which of them it names, whoever is asked, also after a move."""
+"""FindCoordinator in a cluster of several brokers: every one names the same coordinator, also after a move."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PARTITIONS_IN_KAFKA = {
     (GROUPS, "group-1"): 49,
     (GROUPS, "console-consumer-4711"): 22,
     (GROUPS, "fencing"): 12,  # its hash is negative in Java
-    (GROUPS, "polygenelubricants"): 0,  # its hash is the least number of 32 bits
+    (GROUPS, "polygenelubricants"): 0,  # its hash is the minimum of an int32
     (GROUPS, "ütf"): 20,
     (GROUPS, "😀"): 49,
     (GROUPS, "x" * 300): 14,

@@ -1,4 +1,4 @@
-"""APPEND and SUBTRACT where a broker checks a change of its own settings."""
+"""APPEND and SUBTRACT where a broker checks a change of the settings it runs with."""
 
 from __future__ import annotations
 
