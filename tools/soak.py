@@ -255,7 +255,7 @@ def start(piece: Piece) -> subprocess.Popen[str]:
         command = ["-m", "pytest", "-q", "-s", "-m", "long", "-p", "no:cacheprovider"]
         command += [f"--hypothesis-seed={piece.seed}", test]
     elif piece.target in STORM_TESTS:
-        environment["TAILRACE_STORM_SEEDS"] = f"{piece.first}:{piece.first + piece.inputs}"
+        environment["TAILRACE_SEEDS"] = f"{piece.first}:{piece.first + piece.inputs}"
         command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", STORM_TESTS[piece.target]]
     elif piece.target == KILLS:
         command = ["-m", "support.stress.log_kills.run", "--kills", str(piece.inputs), "--seed", str(piece.seed)]

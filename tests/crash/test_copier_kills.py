@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from suite.seeds import fresh_seed
 from support.kafka.killable import killable_broker
 from support.stress.copier_kills import PROTOCOLS, SETTINGS, CopierKills
 
 KILLS = int(os.environ.get("COPIER_KILLS", "5"))
-SEED = 4
 
 
 @pytest.mark.long
@@ -23,7 +23,7 @@ def test_a_copy_made_in_transactions_equals_the_original(
 ) -> None:
     kafka = tmp_path if pytestconfig.getoption("--against-kafka") else None
     with killable_broker(SETTINGS, kafka, data_dir=tmp_path / "data") as broker:
-        figures = CopierKills(broker, SEED, KILLS, protocol).run()
+        figures = CopierKills(broker, fresh_seed(), KILLS, protocol).run()
     figures.assert_passed(KILLS)
     assert figures.fed > 100 * KILLS
     assert figures.committed

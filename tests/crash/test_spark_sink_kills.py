@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from suite.seeds import fresh_seed
+
 KILLS = int(os.environ.get("SPARK_KILLS", "3"))
 RECORDS = int(os.environ.get("SPARK_RECORDS", "20000"))
-SEED = 4
 
 
 @pytest.mark.long
@@ -24,7 +25,7 @@ def test_a_copy_made_exactly_once_equals_the_original(pytestconfig: pytest.Confi
             kills=KILLS,
             stops=1,
             records=RECORDS,
-            seed=SEED,
+            seed=fresh_seed(),
             master="local[2]",
             speculation=False,
             kafka=bool(pytestconfig.getoption("--against-kafka")),

@@ -7,9 +7,10 @@ from argparse import Namespace
 
 import pytest
 
+from suite.seeds import fresh_seed
+
 KILLS = int(os.environ.get("SPARK_KILLS", "3"))
 RECORDS = int(os.environ.get("SPARK_RECORDS", "20000"))
-SEED = 8
 COMBINATIONS = (
     ("parquet", "append"),
     ("delta", "append"),
@@ -34,7 +35,7 @@ def test_a_table_equals_a_plain_model_of_its_topic(kind: str, mode: str) -> None
             kills=KILLS,
             stops=1,
             records=RECORDS,
-            seed=SEED + COMBINATIONS.index((kind, mode)),
+            seed=fresh_seed() + COMBINATIONS.index((kind, mode)),
             executors="local",
         )
     )

@@ -123,7 +123,7 @@ ITEMS = ("LM-13", "LM-19", "LM-20", "LM-21", "LM-26", "LM-36", "LM-41", "LM-42",
 
 @pytest.fixture
 def first_seed(request: pytest.FixtureRequest) -> int:
-    """Always the same lives, but for those who look for more and say so with --hypothesis-seed."""
+    """The seed of this run; `suite.seeds` sets the option of Hypothesis."""
     return int(request.config.getoption("--hypothesis-seed") or 0)
 
 

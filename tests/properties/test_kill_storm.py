@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from suite.seeds import fresh_seed
 from support.stress.log_kills.run import LogFigures, LogKills
 
 KILLS = 20
-SEED = 4
 
 
 def check(figures: LogFigures) -> None:
@@ -35,6 +35,6 @@ def check(figures: LogFigures) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.spec("LM-13", "LM-19", "LM-20", "LM-26", "LM-36")
 def test_nothing_that_must_survive_is_lost_by_killed_processes() -> None:
-    figures = LogKills(SEED, KILLS).run()
+    figures = LogKills(fresh_seed(), KILLS).run()
     figures.assert_passed(KILLS)
     check(figures)

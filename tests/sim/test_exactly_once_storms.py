@@ -1,6 +1,6 @@
 """Stress tests of the exactly-once sink; `support.stress.simulated.exactly_once_sink` has the faults and invariants.
 
-`TAILRACE_STORM_SEEDS=0:1000` runs more seeds, `TAILRACE_STORM_SEEDS=17` one alone. A failure shows its log. Faults are
+`TAILRACE_SEEDS=0:1000` runs more seeds, `TAILRACE_SEEDS=17` one alone. A failure shows its log. Faults are
 injected into the protocol to see that the tests find them.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from suite.seeds import seeds
 from support.stress.fault_schedule import assert_found
 from support.stress.simulated.delays import shorten_epochs
 from support.stress.simulated.exactly_once_sink import SINK, NoEndError, Protocol, SinkStress
 from support.stress.simulated.fault_rates import NO_FAULTS
-from support.stress.simulated.seeds import seeds
 from support.stress.simulated.sink_coordinators import CoordinatorByFacts, CoordinatorOfBroker
 from tailrace.model.errors import TailraceError
 from tailrace.spark.sink.exactly_once import driver as driver_steps
@@ -30,8 +30,8 @@ from tailrace.spark.sink.exactly_once.names import claim_id, driver_id
 from tailrace.spark.sink.exactly_once.task import acquire
 
 STEPS = 400
-MANY = 600
-FEW = 150
+MANY, MANY_CORE = 600, 200
+FEW, FEW_CORE = 150, 50
 SEARCHED = 600
 LAST_EPOCH = 4
 PARTIAL_EPOCHS = 20
@@ -55,7 +55,7 @@ def run(seed: int, make: Any = CoordinatorByFacts, protocol: Protocol | None = N
 @COORDINATORS
 def test_each_row_comes_once(make: Any) -> None:
     events: Counter[str] = Counter()
-    runs = [run(seed, make) for seed in seeds(MANY)]
+    runs = [run(seed, make) for seed in seeds(MANY_CORE, MANY - MANY_CORE)]
     for stress in runs:
         events += stress.events
     if len(runs) >= MANY:
@@ -70,7 +70,7 @@ def test_what_is_lost_is_told(make: Any) -> None:
     """Drivers stay away behind decisions until transactions have timed out."""
     rates = {"timeout": 200, "outages": 900, "kills": 2, "second_drivers": 0, "returns": 100, "longest_pause": 30}
     events: Counter[str] = Counter()
-    runs = [run(seed, make, Protocol(rates=rates)) for seed in seeds(FEW)]
+    runs = [run(seed, make, Protocol(rates=rates)) for seed in seeds(FEW_CORE, FEW - FEW_CORE)]
     for stress in runs:
         events += stress.events
     if len(runs) >= FEW:
@@ -79,7 +79,7 @@ def test_what_is_lost_is_told(make: Any) -> None:
 
 def test_epochs_that_are_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_epochs(monkeypatch, LAST_EPOCH)
-    for seed in seeds(FEW):
+    for seed in seeds(FEW_CORE, FEW - FEW_CORE):
         run(seed, CoordinatorOfBroker)
 
 

@@ -1,6 +1,6 @@
 """Stress tests of tables that follow a topic; `support.stress.simulated.tables` has the faults and invariants.
 
-`TAILRACE_STORM_SEEDS=0:1000` runs more seeds, `TAILRACE_STORM_SEEDS=17` one alone. A failure shows its log. Faults are
+`TAILRACE_SEEDS=0:1000` runs more seeds, `TAILRACE_SEEDS=17` one alone. A failure shows its log. Faults are
 injected into the driver to see that the tests find them.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
+from suite.seeds import seeds
 from support.stress.fault_schedule import assert_found
-from support.stress.simulated.seeds import seeds
 from support.stress.simulated.table_fakes import FakeSnapshot, Record, step
 from support.stress.simulated.tables import FaultRates, TableStress
 from tailrace.spark.errors import TableError
@@ -25,7 +25,7 @@ from tailrace.spark.tables.store import APPEND, UPSERT, Change
 from tailrace.spark.tables.tasks import Reading
 
 STEPS = 500
-MANY = 60
+MANY, MANY_CORE = 60, 20
 SEARCHED = 600
 
 MODES = pytest.mark.parametrize("mode", [APPEND, UPSERT])
@@ -38,7 +38,7 @@ def run(seed: int, mode: str, rates: FaultRates | None = None, steps: int = STEP
 @MODES
 def test_each_record_counts_once(mode: str) -> None:
     events: Counter[str] = Counter()
-    runs = [run(seed, mode) for seed in seeds(MANY)]
+    runs = [run(seed, mode) for seed in seeds(MANY_CORE, MANY - MANY_CORE)]
     for stress in runs:
         events += stress.events
     if len(runs) >= MANY:
@@ -52,7 +52,7 @@ FEW_KEYS = FaultRates(keys=1, bad=0.0, tombstones=0.2, fields=0, kills=0.01, sle
 
 
 def test_late_drivers_beside_few_keys() -> None:
-    for seed in seeds(MANY):
+    for seed in seeds(MANY_CORE, MANY - MANY_CORE):
         run(seed, UPSERT, FEW_KEYS)
 
 

@@ -78,6 +78,11 @@ def seeds(core: int = CORE, fresh: int = FRESH) -> list[int]:
     return [*range(core), *(source.randrange(core, 1 << 32) for _ in range(fresh * profile().fresh))]
 
 
+def fresh_seed() -> int:
+    """A seed of this run, for a stress test that has time for one."""
+    return seeds(core=0, fresh=1)[0]
+
+
 def parametrized_seeds(core: int = CORE, fresh: int = FRESH) -> pytest.MarkDecorator:
     """Marks a test to run once per seed, under names that do not change with the seeds: `core-3`, `fresh-7`."""
     chosen = seeds(core, fresh)

@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import pytest
 
+from suite.seeds import reproducible
 from support.brokers.simulated import SimBroker
 from support.stress.simulated.network import FaultyNetwork, Witness
-from support.stress.simulated.seeds import told
 
 
 class FaultSchedule(ABC):
@@ -34,7 +34,7 @@ class FaultSchedule(ABC):
 
     def complete(self, steps: int, path: str) -> Self:
         """`path` is the file of the test that runs it."""
-        with told(self.seed, self.log, path):
+        with reproducible(self.seed, self.log, path):
             self.run(steps)
             self.settle()
             self.check()

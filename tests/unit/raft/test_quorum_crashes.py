@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
 
+from suite.seeds import parametrized_seeds
 from support.metadata.quorum import LOG_DIRECTORY, QuorumWorld
 from tailrace.model.errors import StorageError
 from tailrace.raft.snapshot import SnapshotReader
 from tailrace.sim.faults import SimulatedCrash
 from tailrace.storage.verify import verify_directory
 
-SEEDS = int(os.environ.get("TAILRACE_QUORUM_CRASH_SEEDS", "5"))
+CORE = 4
+STRIDE = 5
 SETTINGS = {
     "internal_metadata_log_segment_bytes": 500,
     "metadata_max_retention_bytes": 900,
@@ -106,28 +107,28 @@ def lived(seed: int, crash_at: int | None) -> int:
 
 
 @pytest.mark.spec("LS-51")
-@pytest.mark.parametrize("seed", range(SEEDS))
+@parametrized_seeds(core=CORE, fresh=1)
 def test_power_lost_at_any_operation(seed: int) -> None:
     first = Life(seed).rig.disk.ops + 1
     total = lived(seed, None)
-    # Each seed looks at other operations; with more of them all are looked at.
-    for crash_at in range(first + seed, total + 1, 5 if SEEDS <= 5 else 1):
+    # Five consecutive seeds look at all operations.
+    for crash_at in range(first + seed % STRIDE, total + 1, STRIDE):
         lived(seed, crash_at)
 
 
 def test_the_lives_do_what_they_are_for() -> None:
     trims = rolls = 0
-    for seed in range(SEEDS):
+    for seed in range(CORE):
         life = Life(seed)
         life.run()
         trims += life.rig.quorum.log_start_offset > 0
         rolls += int(life.rig.files(".log")[-1][:20]) > 0
         assert len(life.rig.files(".checkpoint")) >= 1
-    assert trims > SEEDS // 2
-    assert rolls > SEEDS // 2
+    assert trims > CORE // 2
+    assert rolls > CORE // 2
 
 
-@pytest.mark.parametrize("seed", range(20))
+@parametrized_seeds()
 def test_a_failing_disk_never_commits_what_is_not_there(seed: int) -> None:
     """One fsync of the log fails and drops what it should have written; then power is lost."""
     life = Life(seed)

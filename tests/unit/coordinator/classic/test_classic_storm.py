@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from suite.seeds import parametrized_seeds
 from support.coordinators.classic import GROUP, LATEST, ONE_STEP, TWO_STEPS, Awaited, ClassicRig
 from tailrace.coordinator.classic.group import ClassicGroup
 from tailrace.coordinator.classic.state import ClassicState
 from tailrace.protocol.messages.join_group import JoinGroupResponse
 
 STEPS = 120
-SEEDS = range(20)
 MAX_SIZE = 5
 VERSIONS = (ONE_STEP, TWO_STEPS, 5, LATEST)
 FIRST_WITH_INSTANCES = 5
@@ -150,6 +150,6 @@ def check_members(group: ClassicGroup) -> None:
 
 
 @pytest.mark.spec("CO-04")
-@pytest.mark.parametrize("seed", SEEDS)
+@parametrized_seeds()
 def test_a_storm(seed: int) -> None:
     Storm(seed).run()

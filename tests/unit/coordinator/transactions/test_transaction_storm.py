@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from suite.seeds import parametrized_seeds
 from support.coordinators.transactions import P0, P1, TransactionPair
 from tailrace.coordinator.transactions.decisions import ProducerKey
 from tailrace.coordinator.transactions.markers import MarkerOrder, MarkerResults
@@ -131,7 +132,7 @@ def weathered(seed: int) -> Storm:
 
 
 @pytest.mark.spec("CO-07", "CO-08")
-@pytest.mark.parametrize("seed", range(25))
+@parametrized_seeds()
 def test_whatever_happens(seed: int) -> None:
     storm = weathered(seed)
     assert not storm.transaction().state.is_prepared
