@@ -13,8 +13,8 @@ PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long slow budgets coverage soak lint format spec bench bench-peers bench-spark record-kafka
-.PHONY: dist fresh clean
+.PHONY: help setup run test test-long test-changed slow budgets coverage soak lint format spec bench bench-peers
+.PHONY: bench-spark record-kafka dist fresh clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ budgets: setup ## the time budget of each test folder, and what the last runs to
 
 coverage: setup ## line and branch coverage of src; ARGS="--long --against FILE"
 	@$(BIN)/python tools/measure_coverage.py $(ARGS)
+
+test-changed: setup ## the tests that changes against HEAD can affect; BASE=rev, LONG=1 adds the long ones
+	@$(BIN)/python tools/changed_tests.py --base $(or $(BASE),HEAD) --run -- -n $(WORKERS) $(if $(LONG),,-m 'not long')
 
 soak: setup ## random workloads and faults for as long as you let it
 	@$(BIN)/python tools/soak.py
