@@ -77,6 +77,9 @@ OTHER_FILES: tuple[tuple[str, str], ...] = (
     ("docs/*.svg", ""),
     ("*/py.typed", ""),
     ("tools/language_counts.json", ""),
+    ("tests/durations.json", ""),
+    ("tests/budgets.toml", "tests/unit/tools/*"),
+    ("tools/mutants.toml", "tests/unit/tools/*"),
 )
 
 # Files that read others as texts: (reader, pattern of what it reads).
