@@ -23,6 +23,8 @@ from support.spark.directory_source import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
 
 def _frame(spark: SparkSession, path: Path, topic: str = "t", **options: str) -> DataFrame:
     return spark.read.format("tailrace").option("subscribe", topic).options(**options).load(str(path))
@@ -46,13 +48,14 @@ def test_a_directory_is_a_frame(spark: SparkSession, tmp_path: Path) -> None:
 def test_filters_are_pushed_to_the_files(spark: SparkSession, tmp_path: Path) -> None:
     write_log(tmp_path / "t-0", [5] * 60)
     since = datetime.fromtimestamp((START_MS + 280) / 1000, UTC)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    before = spark.conf.get(PUSHDOWN)
+    spark.conf.set(PUSHDOWN, "true")
     try:
         frame = _frame(spark, tmp_path, filterPushdown="true")
         assert _offsets(frame.where("offset >= 100 and offset < 103")) == [100, 101, 102]
         assert _offsets(frame.where(frame.timestamp >= since)) == list(range(280, 300))
     finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        spark.conf.set(PUSHDOWN, before)  # other tests share the session
 
 
 def test_only_committed_records_of_kafkas_own_files(spark: SparkSession, tmp_path: Path) -> None:
