@@ -60,6 +60,12 @@ def plan(collection: Sequence[str], times: Mapping[str, Times], shared: Iterable
     return sorted(groups, key=lambda group: (-group.seconds, group.name))
 
 
+def known_times(durations: Mapping[str, Mapping[str, Times]], kind: str | None) -> dict[str, Times]:
+    """Times by file. Those of this kind of run win over those of others; a run by hand has no kind."""
+    runs = sorted(durations, key=lambda run: run == kind)
+    return {file: times for run in runs for file, times in durations[run].items()}
+
+
 def _estimate(tests: int) -> Times:
     return Times(tests * SECONDS_PER_UNKNOWN_TEST, tests * SECONDS_PER_UNKNOWN_TEST)
 
@@ -197,7 +203,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config) -> LaneScheduling | None:
 
     if config.getoption("dist") != "load":
         return None
-    durations = run_record.read_durations(config.rootpath)
-    kind = config.getoption("--spec-results")
-    times = {file: times for run in sorted(durations, key=kind.__eq__) for file, times in durations[run].items()}
+    times = known_times(run_record.read_durations(config.rootpath), config.getoption("--spec-results"))
     return LaneScheduling(len(parse_tx_spec_config(config)), times)

@@ -9,7 +9,7 @@ import pytest
 
 from run_record import Times
 from suite import scheduler
-from suite.scheduler import Lanes, LaneScheduling, plan
+from suite.scheduler import Lanes, LaneScheduling, known_times, plan
 
 COMPUTES, WAITS = 1.0, 0.1  # CPU time as a share of the seconds
 
@@ -56,6 +56,12 @@ def test_plan_keeps_files_whole_and_puts_the_longest_first() -> None:
 def test_plan_estimates_files_without_a_duration_by_their_tests() -> None:
     groups = plan(["a.py::one", *(f"b.py::{number}" for number in range(100))], {})
     assert [(group.name, group.seconds) for group in groups] == [("b.py", 5.0), ("a.py", 0.05)]
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("test", 1), ("test-long", 9), (None, 9)])
+def test_times_of_the_same_kind_of_run_win(kind: str | None, seconds: float) -> None:
+    durations = {"test": {"a.py": Times(1), "b.py": Times(2)}, "test-long": {"a.py": Times(9)}}
+    assert known_times(durations, kind) == {"a.py": Times(seconds), "b.py": Times(2)}
 
 
 def test_plan_keeps_a_folder_with_a_shared_fixture_together() -> None:
