@@ -4,7 +4,7 @@
 |---|---|---|---|
 | development | by default | half | a fixed core, and others in every run |
 | ci | `CI` is set | as the test says | a fixed core, and others derived from the tree's hash |
-| soak | `TAILRACE_PROFILE=soak` | ten times as many | a fixed core, and ten times as many others, in every run others |
+| soak | `TAILRACE_PROFILE=soak` | ten times as many | a fixed core, and ten times as many others in every run |
 
 The core finds again what it found before; the others search where no run has looked. In CI the same tree gives the same
 run, and the next tree another one. Every run prints its base seed; `TAILRACE_SEED=N` repeats the run with that seed,
@@ -54,14 +54,19 @@ def base_seed() -> int:
     """The seed of this run. It is kept in the environment, so that all processes of a run have the same one."""
     if BASE_SEED not in os.environ:
         os.environ[BASE_SEED] = str(_seed_of_tree() if profile().name == "ci" else random.randrange(1 << 32))
-    return int(os.environ[BASE_SEED])
+    try:
+        return int(os.environ[BASE_SEED])
+    except ValueError:
+        raise pytest.UsageError(f"{BASE_SEED}={os.environ[BASE_SEED]}: a seed is an integer") from None
 
 
 def _seed_of_tree() -> int:
-    """From the hash of the committed tree; 0 outside a git checkout."""
+    """From the hash of the committed tree; 0 without git, and outside a git checkout."""
     command = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD^{tree}"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(result.stdout, 16) if result.returncode == 0 else 0
+    try:
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout, 16)
+    except (OSError, subprocess.CalledProcessError):
+        return 0
 
 
 def examples(count: int = DEFAULT_EXAMPLES) -> int:
@@ -123,5 +128,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    origin = " (from the tree)" if profile().name == "ci" else ""
+    origin = " (from the tree)" if profile().name == "ci" and base_seed() == _seed_of_tree() else ""
     return f"seed: {base_seed()}{origin}, profile {profile().name}; repeat with {BASE_SEED}={base_seed()}"

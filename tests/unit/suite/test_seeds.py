@@ -48,6 +48,33 @@ def test_ci_derives_its_seeds_from_the_tree(monkeypatch: pytest.MonkeyPatch) -> 
     assert not set(other[seeds.CORE :]) & set(first[seeds.CORE :])
 
 
+def test_without_git_ci_has_a_fixed_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert seeds.base_seed() == 0
+
+
+def test_outside_a_checkout_ci_has_a_fixed_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setattr(seeds, "ROOT", tmp_path)
+    assert seeds.base_seed() == 0
+
+
+def test_the_header_names_the_tree_only_as_the_origin_of_its_own_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(seeds, "_seed_of_tree", lambda: 1234)
+    assert seeds.pytest_report_header() == "seed: 1234 (from the tree), profile ci; repeat with TAILRACE_SEED=1234"
+    monkeypatch.setenv(seeds.BASE_SEED, "5")
+    assert seeds.pytest_report_header() == "seed: 5, profile ci; repeat with TAILRACE_SEED=5"
+
+
+def test_a_base_seed_that_is_not_an_integer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(seeds.BASE_SEED, "five")
+    with pytest.raises(pytest.UsageError, match="TAILRACE_SEED=five: a seed is an integer"):
+        seeds.base_seed()
+
+
 def test_development_tries_others_in_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     first = seeds.seeds()
     assert seeds.seeds() == first, "all processes of a run have the same seeds"
