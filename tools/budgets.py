@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 def read_budgets(root: Path = ROOT) -> dict[str, dict[str, float]]:
     """Kind of run → folder → seconds."""
-    return tomllib.loads((root / BUDGETS).read_text())
+    return tomllib.loads((root / BUDGETS).read_text(encoding="utf-8"))
 
 
 def folder_of(file: str, folders: dict[str, float]) -> str:
@@ -87,6 +87,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             rows += rows_of(run, budgets.get(run.name, {}))
     except BudgetError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    if not rows:
+        print("error: no test run is recorded\nhint: run make test first", file=sys.stderr)
         return 1
     if options.json:
         print(json.dumps([{**row._asdict(), "times": row.times._asdict(), "verdict": row.verdict} for row in rows]))

@@ -70,6 +70,32 @@ def test_every_folder_with_tests_has_a_budget() -> None:
             budgets.folder_of(file, table["test-long"])
 
 
+PLANNED = {
+    "test": {"tests/cluster": 60, "tests/security": 30, "tests/tiered": 30},
+    "test-long": {"tests/cluster": 300, "tests/compat/clusters": 360, "tests/security": 300, "tests/tiered": 240},
+}
+
+
+def test_planned_folders_have_a_budget() -> None:
+    table = budgets.read_budgets()
+    assert {run: {folder: table[run].get(folder) for folder in folders} for run, folders in PLANNED.items()} == PLANNED
+
+
+def test_every_other_folder_with_a_budget_exists() -> None:
+    for run, folders in budgets.read_budgets().items():
+        missing = {folder for folder in folders if not (run_record.ROOT / folder).is_dir()}
+        assert missing <= PLANNED[run].keys()
+
+
+def test_without_a_recorded_run_there_is_an_error_with_a_hint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / budgets.BUDGETS).write_text(TABLE)
+    assert budgets.main([], tmp_path) == 1
+    assert capsys.readouterr().err == "error: no test run is recorded\nhint: run make test first\n"
+
+
 def test_durations_are_committed_per_run_and_file(tmp_path: Path) -> None:
     root = make_tree(tmp_path, {"tests/a/test_x.py::one": entry(1.04), "tests/a/test_x.py::two": entry(2)})
     run_record.write_durations(run_record.read_all(root), root)
