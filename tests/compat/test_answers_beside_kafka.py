@@ -37,6 +37,13 @@ UNSUPPORTED_VERSION = 35
 RECORDED = [each for each in CONVERSATIONS if each.name.partition("/")[0] not in SIMULATED]
 
 
+class Pair(NamedTuple):
+    """Servers that received the same requests, and no others."""
+
+    kafka: Server
+    ours: Server
+
+
 class Comparison(NamedTuple):
     """The series that were compared with a running Kafka, and the known differences that were found."""
 
@@ -77,16 +84,22 @@ def ours_for_conversations() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def kafka_for_requests(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
-        yield server
+@contextmanager
+def pair(folder: Path) -> Iterator[Pair]:
+    with kafka_server(folder) as kafka, our_server() as ours:
+        yield Pair(kafka, ours)
 
 
 @pytest.fixture(scope="module")
-def kafka_for_conversations(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with kafka_server(tmp_path_factory.mktemp("kafka")) as server:
-        yield server
+def pair_for_requests(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with pair(tmp_path_factory.mktemp("kafka")) as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def pair_for_conversations(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with pair(tmp_path_factory.mktemp("kafka")) as both:
+        yield both
 
 
 @pytest.fixture(scope="module")
@@ -129,32 +142,24 @@ def test_unknown_api_versions_are_answered_with_unsupported_version() -> None:
 @pytest.mark.compat
 @pytest.mark.parametrize("series", REQUESTS, ids=lambda each: each.name)
 def test_responses_to_requests_match_a_running_kafka(
-    kafka_for_requests: Server,
-    ours_for_requests: Server,
-    series: Series,
-    comparison: Comparison,
-    pytestconfig: pytest.Config,
+    pair_for_requests: Pair, series: Series, comparison: Comparison, pytestconfig: pytest.Config
 ) -> None:
-    check_running(series, kafka_for_requests, ours_for_requests, comparison, pytestconfig)
+    check_running(series, pair_for_requests, comparison, pytestconfig)
 
 
 @pytest.mark.long
 @pytest.mark.compat
 @pytest.mark.parametrize("series", CONVERSATIONS, ids=lambda each: each.name)
 def test_responses_in_conversations_match_a_running_kafka(
-    kafka_for_conversations: Server,
-    ours_for_conversations: Server,
-    series: Series,
-    comparison: Comparison,
-    pytestconfig: pytest.Config,
+    pair_for_conversations: Pair, series: Series, comparison: Comparison, pytestconfig: pytest.Config
 ) -> None:
-    check_running(series, kafka_for_conversations, ours_for_conversations, comparison, pytestconfig)
+    check_running(series, pair_for_conversations, comparison, pytestconfig)
 
 
-def check_running(series: Series, kafka: Server, ours: Server, comparison: Comparison, config: pytest.Config) -> None:
+def check_running(series: Series, pair: Pair, comparison: Comparison, config: pytest.Config) -> None:
     """Compare our responses with those of a running Kafka, and these with the recorded ones."""
     with ThreadPoolExecutor(2) as both:  # much of it is waiting
-        theirs, own = both.map(series.conduct, (kafka, ours))
+        theirs, own = both.map(series.conduct, pair)
     if config.getoption("--record-kafka"):
         save(series.name, theirs)
     found = disagreements(series.name, theirs, own, comparison.seen)
