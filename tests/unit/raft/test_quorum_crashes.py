@@ -13,7 +13,7 @@ from tailrace.raft.snapshot import SnapshotReader
 from tailrace.sim.faults import SimulatedCrash
 from tailrace.storage.verify import verify_directory
 
-CORE = 4
+CORE = 5
 STRIDE = 5
 SETTINGS = {
     "internal_metadata_log_segment_bytes": 500,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.seeds import examples
 from support.records.kernel_forms import both_forms, form_of
 from support.records.raw_records import INT64_MAX, INT64_MIN, batch, cuts, record
 from tailrace.model.errors import CorruptMessageError, InvalidRecordError
@@ -93,7 +94,7 @@ faults = st.tuples(st.one_of(st.none(), st.binary(max_size=3)), st.integers(-20,
 
 
 @given(data=st.data(), records=st.lists(faults, max_size=12), limit=st.integers(1, 15), stamped=st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 def test_where_the_pieces_are_cut_makes_no_difference(
     data: st.DataObject, records: list[tuple[bytes | None, int, bytes]], limit: int, stamped: bool
 ) -> None:

@@ -102,6 +102,14 @@ def test_seeds_can_be_chosen(monkeypatch: pytest.MonkeyPatch, chosen: str, expec
     assert seeds.seeds() == expected
 
 
+def test_every_property_takes_its_number_of_examples_from_the_profile() -> None:
+    """Also one that does not say how many: the default is the profile's."""
+    fixed = re.compile(r"max_examples=(?!examples\()")
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path not in (Path(__file__), Path(seeds.__file__))]
+    found = [path.name for path in files if fixed.search(path.read_text(encoding="utf-8"))]
+    assert found == []
+
+
 def test_a_failure_says_how_to_repeat_it() -> None:
     with pytest.raises(ValueError, match="lost") as raised, seeds.reproducible(7, ["first", "second"], __file__):
         raise ValueError("lost")
