@@ -127,8 +127,9 @@ class RunRecorder:
             test["reason"] = report.longrepr[2].removeprefix("Skipped: ")
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        cut_short = session.shouldstop or session.shouldfail or not self._collected_whole or not self._tests
-        if exitstatus not in WHOLE_RUN or cut_short:
+        # xdist does not fail a run whose workers crashed too often before its last test.
+        is_complete = self._collected_whole and self._tests and len(self._tests) >= session.testscollected
+        if exitstatus not in WHOLE_RUN or session.shouldstop or session.shouldfail or not is_complete:
             return
         record = {
             "run": {

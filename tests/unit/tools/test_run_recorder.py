@@ -157,6 +157,30 @@ def test_a_run_cut_short_keeps_the_earlier_results(project: pytest.Pytester, cut
     assert recorded(project) == OUTCOMES
 
 
+CRASHES = """
+    import os
+
+    def test_crashes():
+        os._exit(1)
+
+    def test_other():
+        pass
+"""
+
+
+def test_a_test_that_ends_its_worker_is_recorded_as_failed(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=CRASHES)
+    project.runpytest_inprocess("--spec-results=test", "-n1")
+    assert recorded(project) == {"test_it.py::test_crashes": ("failed", []), "test_it.py::test_other": ("passed", [])}
+
+
+def test_a_run_that_ends_because_workers_crash_keeps_the_earlier_results(project: pytest.Pytester) -> None:
+    project.runpytest_inprocess("--spec-results=test")
+    project.makepyfile(test_it=CRASHES)
+    project.runpytest_inprocess("--spec-results=test", "-n1", "--max-worker-restart=0")
+    assert recorded(project) == OUTCOMES
+
+
 @pytest.mark.parametrize("processes", [[], ["-n1"]], ids=["one process", "xdist"])
 def test_a_collection_error_keeps_the_earlier_results(project: pytest.Pytester, processes: list[str]) -> None:
     project.runpytest_inprocess("--spec-results=test")
