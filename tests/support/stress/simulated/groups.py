@@ -156,6 +156,7 @@ class GroupStress(BrokerSchedule):
 
     def settle(self) -> None:
         """Until every partition of both groups has an owner."""
+        self.check()  # before new commits hide what the faults have done
         self.net.is_reliable = True
         for group, kind in GROUPS.items():
             if all(member.is_silent for member in self.clients if member.group == group):
