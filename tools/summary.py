@@ -23,7 +23,7 @@ def render(run: RunRecord) -> list[str]:
     lines += [f"  failed   {test}" for test in failures[:MAX_FAILURES]]
     if len(failures) > MAX_FAILURES:
         lines.append(f"  failed   and {len(failures) - MAX_FAILURES} more")
-    reasons = Counter(result.reason or "not said" for result in run.results if result.outcome == SKIPPED)
+    reasons = Counter(result.reason or "no reason" for result in run.results if result.outcome == SKIPPED)
     lines += [f"  skipped  {count} × {reason[:100]}" for reason, count in reasons.most_common(MAX_REASONS)]
     files = sorted(run_record.times_by_file(run.results).items(), key=lambda file: -file[1].seconds)
     lines += [f"  {times.seconds:6.1f} s {file}" for file, times in files[:MAX_FILES]]

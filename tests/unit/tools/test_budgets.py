@@ -120,12 +120,14 @@ def test_the_summary_has_counts_failures_and_reasons_of_skips(tmp_path: Path) ->
         "tests/a/test_x.py::two": entry(2, "failed"),
         "tests/b/test_y.py::t": entry(0, "skipped", reason="needs kcat"),
         "tests/b/test_y.py::u": entry(0, "skipped", reason="needs kcat"),
+        "tests/b/test_y.py::v": entry(0, "skipped"),
     }
     [run] = run_record.read_all(make_tree(tmp_path, tests))
     assert summary.render(run) == [
-        "make test: 1 passed, 1 failed, 2 skipped in 30 s on 4 workers, load average 0.5 to 2.2",
+        "make test: 1 passed, 1 failed, 3 skipped in 30 s on 4 workers, load average 0.5 to 2.2",
         "  failed   tests/a/test_x.py::two",
         "  skipped  2 × needs kcat",
+        "  skipped  1 × no reason",
         "     3.0 s tests/a/test_x.py",
         "     0.0 s tests/b/test_y.py",
     ]
