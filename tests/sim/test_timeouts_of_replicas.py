@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tailrace.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from tailrace.replication.isr_state import Committed
 
 TIMED_OUT = 7
 TIMEOUT_MS = 1000  # of `produce_request`
@@ -121,6 +123,21 @@ def test_a_flush_does_not_hide_that_replicas_are_late(client: SimClient) -> None
     asked = client.post(to("flushed-pair"), 9)
     expire(client)
     assert results(client.read().pop(asked)) == {"flushed-pair": (TIMED_OUT, 0)}
+
+
+@pytest.mark.spec("RP-08")
+def test_replicas_that_leave_the_isr_after_the_timeout_are_not_waited_for(client: SimClient) -> None:
+    partition = client._broker.node.replicas.partition("flushed-pair", 0)
+    assert partition.log is not None
+    partition.log.use_config(replace(partition.log.config, min_insync_replicas=2))
+    asked = client.post(to("flushed-pair"), 9)
+    partition.update_follower(2, partition.log.local.end, 0, leader_end=1)
+    expire(client)
+    assert asked not in client.read(), "the sync has not begun"
+    partition.change_isr(Committed(frozenset({1})))
+    client._broker.run()
+    assert results(client.read().pop(asked)) == {"flushed-pair": (TIMED_OUT, 0)}
+    assert len(client._broker.node.purgatory) == 0
 
 
 @pytest.mark.spec("RP-08")

@@ -469,14 +469,18 @@ class DelayedProduce(Operation):
         self._item = item
         self._slot = slot
         self._began_ns = began_ns
+        self._is_late = False
 
     def try_complete(self, moved: Watched | None) -> bool:
+        if self._is_late:
+            self._item.time_out()
         if not self._item.is_settled():
             return False
         self._run.answer_later(self._slot, self._item, self._began_ns)
         return True
 
     def expire(self) -> None:
-        self._item.time_out()
+        """From now on it only waits for flushes: there is no second timeout."""
+        self._is_late = True
         self.is_over = False
         self._run.wait(self, self._item, LONGEST_WAIT_MS)

@@ -186,6 +186,17 @@ def test_partitions_whose_followers_are_late_time_out_alone(pair: LogNode) -> No
     assert rows == {"pair": (TIMED_OUT, -1), "orders": (0, 1)}
 
 
+def test_a_follower_that_falls_behind_after_the_timeout_is_not_waited_for(pair: LogNode) -> None:
+    answers = begin(pair, request(2, name="pair", timeout_ms=0), 2)
+    follow(pair, start=2)
+    pair.purgatory.expire_due(pair.world.clock.monotonic_ms())
+    assert answers == [], "only the leader's disk is late"
+    follow(pair, start=1)
+    pair.run()
+    assert answers[0].topics[0].partitions[0].error_code == TIMED_OUT
+    assert len(pair.purgatory) == 0
+
+
 def test_the_lead_goes_to_another(pair: LogNode) -> None:
     answers = begin(pair, request(2, name="pair"), 2)
     pair.run()

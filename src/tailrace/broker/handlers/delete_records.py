@@ -52,6 +52,7 @@ class _Deletion(Operation):
         """Where their logs begin for good."""
         self._moved_to: dict[TopicPartition, int] = {}
         """Where their logs begin, unless the leader crashes before that is on its disk."""
+        self._is_late = False
 
     def add(self, partition: TopicPartition) -> DeleteRecordsPartitionResult:
         result = DeleteRecordsPartitionResult(partition_index=partition.partition, low_watermark=NO_LOW_WATERMARK)
@@ -86,24 +87,23 @@ class _Deletion(Operation):
                 self._results[name].low_watermark = low_watermark
                 if low_watermark >= self._starts[name]:
                     del self._open[name]
+                    continue
+            if self._is_late and not self._is_only_unsaved(name, low_watermark):
+                self._results[name].error_code = RequestTimedOutError.code
+                del self._open[name]
         if not self._open:
             self._answer()
         return not self._open
 
     def expire(self) -> None:
-        for name, partition in list(self._open.items()):
-            if not self._is_only_unsaved(name, partition):
-                self._results[name].error_code = RequestTimedOutError.code
-                del self._open[name]
+        """From now on it only waits for the leader's disk: there is no second timeout."""
+        self._is_late = True
         self.is_over = False
         self._purgatory.wait(self, self.watched, LONGEST_WAIT_MS)
 
-    def _is_only_unsaved(self, name: TopicPartition, partition: Partition) -> bool:
+    def _is_only_unsaved(self, name: TopicPartition, low_watermark: int) -> bool:
         """Whether all replicas have deleted the records, and only the leader's disk is waited for."""
-        try:
-            return name not in self._starts and partition.low_watermark >= self._moved_to[name]
-        except TailraceError:
-            return True  # `try_complete` finds the same error and notes it
+        return name not in self._starts and low_watermark >= self._moved_to[name]
 
     def _answer(self) -> None:
         topics: dict[str, DeleteRecordsTopicResult] = {}
