@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.broker.produce_request import Produce, Share
 from tailrace.broker.produce_rules import refusal
 from tailrace.broker.purgatory import LONGEST_WAIT_MS, Operation, Watched
-from tailrace.broker.record_errors import MAX_PER_RUN, record_errors, with_record_errors
+from tailrace.broker.record_errors import MAX_UNANSWERED, record_errors, with_record_errors
 from tailrace.broker.transactional_produce import ACKS, TransactionalProduces
 from tailrace.model.errors import (
     InvalidDataError,
@@ -83,7 +83,7 @@ class ProduceRun:
         self._node = channel.node
         self._replicas = channel.node.replicas
         self._counters = channel.node.counters.api(PRODUCE)
-        self._record_errors_left = MAX_PER_RUN
+        self._record_errors_left = MAX_UNANSWERED
         self._shape: ProduceShape | None = None
         self._shape_version = -1
         # Most runs are one shape to one partition. As long as this one is, its requests are not made objects of.
@@ -203,6 +203,7 @@ class ProduceRun:
     def finish(self) -> None:
         """Append everything, and answer what can be answered."""
         began_ns, counters = perf_counter_ns(), self._counters
+        self._renew_record_errors()
         if self._lane:
             asked = len(self._lane)
             counters.requests[self._shape_version] += asked
@@ -213,8 +214,8 @@ class ProduceRun:
             for item in items:
                 counters.requests[item.version] += 1
             self._append(items)
-        self._record_errors_left = MAX_PER_RUN
         waiting = self._answer_all(items, began_ns) if items else 0
+        self._renew_record_errors()
         if asked > waiting:
             counters.total_time_us.record_many((perf_counter_ns() - began_ns) // 1000, asked - waiting)
 
@@ -366,12 +367,16 @@ class ProduceRun:
             topic.refused(error, len(records))
         return results
 
+    def _renew_record_errors(self) -> None:
+        """Not while responses wait: their lists are still in memory."""
+        if not self._channel.is_waiting:
+            self._record_errors_left = MAX_UNANSWERED
+
     # Out
 
     def finish_verified(self, item: Produce, began_ns: int, slot: Slot | None) -> None:
         """Answer a request that was appended by itself; `slot` where it was held until its turn."""
         self._counters.requests[item.version] += 1
-        self._record_errors_left = MAX_PER_RUN
         if slot is None:
             if not self._answer_all([item], began_ns):
                 self._counters.total_time_us.record((perf_counter_ns() - began_ns) // 1000)
@@ -381,6 +386,7 @@ class ProduceRun:
             self._channel.fail(item.error)
         else:
             self._channel.answer(slot, [])
+        self._renew_record_errors()
 
     def _wait(self, item: Produce, began_ns: int, slot: Slot) -> None:
         operation = DelayedProduce(self, item, slot, began_ns)

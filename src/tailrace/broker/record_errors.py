@@ -20,8 +20,9 @@ from tailrace.protocol.messages.produce import BatchIndexAndErrorMessage
 from tailrace.record.rejected import rejected_records
 
 MAX_PER_BATCH: Final = 10_000
-MAX_PER_RUN: Final = 100_000
-"""Of the requests that a connection's buffer holds at once. Past it, only the first bad record of a batch is listed."""
+MAX_UNANSWERED: Final = 100_000
+"""Of the requests of a connection that are handled at once or not answered yet. Past it, only the first bad record of a
+batch is listed."""
 _IN_MESSAGE: Final = 3
 
 

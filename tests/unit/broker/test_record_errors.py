@@ -9,7 +9,7 @@ import pytest
 
 from support.brokers.simulated import SimBroker, SimClient, produce_request
 from support.requests.records import changed, with_crc
-from tailrace.broker.record_errors import MAX_PER_BATCH, MAX_PER_RUN
+from tailrace.broker.record_errors import MAX_PER_BATCH, MAX_UNANSWERED
 from tailrace.model.errors import InvalidRecordError, InvalidTimestampError
 from tailrace.protocol.messages.produce import PartitionProduceData
 from tailrace.record.builder import BatchBuilder
@@ -202,5 +202,20 @@ def test_the_lists_of_a_request_are_limited_together() -> None:
     for _ in range(2):  # each request has its own limit
         response = rig.client.ask(request, 9)
         lengths = [len(part.record_errors) for part in response.responses[0].partition_responses]
-        assert sum(lengths[:10]) == MAX_PER_RUN
+        assert sum(lengths[:10]) == MAX_UNANSWERED
         assert lengths[10:] == [1] * 3
+
+
+def test_the_lists_of_responses_that_wait_are_limited_together() -> None:
+    """Behind a request that waits for the disk, a client could otherwise have the broker keep any number of lists."""
+    rig = Rig(**COMPACT)
+    rig.client.create_topic("flushed", configs={"flush.messages": "1"})
+    bad = produce_request("t", keyless_batch(MAX_PER_BATCH, codec=4))
+    ids = [rig.client.post(produce_request("flushed", rig.batch()), 9)]
+    ids += [rig.client.post(bad, 9) for _ in range(12)]
+    assert rig.client.read() == {}, "the first one waits for the disk"
+    rig.broker.run()
+    responses = rig.client.read()
+    lengths = [len(responses[each].responses[0].partition_responses[0].record_errors) for each in ids]
+    assert lengths == [0, *[MAX_PER_BATCH] * 10, 1, 1]
+    assert len(rig.partition_response(keyless_batch(3)).record_errors) == 3
