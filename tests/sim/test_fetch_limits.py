@@ -132,6 +132,16 @@ def test_a_fetch_does_not_wait_for_more_bytes_than_it_may_return(max_bytes: int,
     assert [len(part.records) for part in topic.partitions] == [SIZE, SIZE]
 
 
+@pytest.mark.spec("RP-37")
+def test_a_batch_that_does_not_fit_counts_as_available() -> None:
+    """The response has no room for more than it returns, so that waiting would only end with the timeout."""
+    client = filled_broker()
+    fetch = request((0, 2, ALL), (1, 0, ALL), max_bytes=2 * SIZE - 1, min_bytes=2 * SIZE - 1, max_wait_ms=500)
+    asked = client.post(fetch, 12)
+    (topic,) = client.read()[asked].responses
+    assert [len(part.records) for part in topic.partitions] == [SIZE, 0]
+
+
 def test_partitions_of_a_session_take_turns_when_the_response_has_no_room_for_all() -> None:
     client = filled_broker()
     begin = client.ask(request(*((index, 0, ALL) for index in range(3)), max_bytes=SIZE, session_epoch=0), 12)

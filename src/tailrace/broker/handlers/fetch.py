@@ -85,6 +85,12 @@ class Part(NamedTuple):
     partition: Partition | None
     found: ReadResult | None
     error: TailraceError | None
+    withheld_bytes: int = 0
+    """Of a first batch that does not fit: they are not returned, but count towards the minimum, as in Kafka."""
+
+    @property
+    def available_bytes(self) -> int:
+        return self.size + self.withheld_bytes
 
     @property
     def size(self) -> int:
@@ -96,19 +102,19 @@ class Part(NamedTuple):
 class Served:
     """All of them together. `cannot_wait`: something must be told now, whatever the size."""
 
-    __slots__ = ("cannot_wait", "parts", "size")
+    __slots__ = ("available_bytes", "cannot_wait", "parts")
 
     def __init__(self, parts: list[Part]) -> None:
         self.parts = parts
-        self.size = 0
+        self.available_bytes = 0
         self.cannot_wait = False
         for part in parts:
-            self.size += part.size
+            self.available_bytes += part.available_bytes
             if part.error is not None or (part.found is not None and part.found.diverging is not None):
                 self.cannot_wait = True
 
     def is_enough(self, min_bytes: int) -> bool:
-        return self.cannot_wait or self.size >= min_bytes
+        return self.cannot_wait or self.available_bytes >= min_bytes
 
 
 class Fetch:
@@ -163,9 +169,11 @@ class Fetch:
             found = self._read_partition(partition, wanted, max(max_bytes, 0), is_first)
         except TailraceError as error:
             return Part(wanted, partition, None, error.with_traceback(None))  # it would hold on to all of the answer
+        part = Part(wanted, partition, found, None)
         if found.data.first_entry_incomplete:
-            found = found._replace(data=FetchData(found.data.start, None))
-        return Part(wanted, partition, found, None)
+            nothing = found._replace(data=FetchData(found.data.start, None))
+            return Part(wanted, partition, nothing, None, withheld_bytes=part.size)
+        return part
 
     def _read_partition(self, partition: Partition, wanted: Wanted, max_bytes: int, is_first: bool) -> ReadResult:
         if self._replica_id >= 0:
@@ -316,12 +324,12 @@ class DelayedFetch(Operation):
 
     def __init__(self, fetch: Fetch, served: Served) -> None:
         self._fetch = fetch
-        self._size = served.size
+        self._size = served.available_bytes
         self._sizes: dict[Partition, int] = {}
         self._wanted: dict[Partition, Wanted] = {}
         for part in served.parts:
             if part.partition is not None:
-                self._sizes[part.partition] = part.size
+                self._sizes[part.partition] = part.available_bytes
                 self._wanted[part.partition] = part.wanted
 
     def try_complete(self, moved: Watched | None) -> bool:
@@ -333,8 +341,8 @@ class DelayedFetch(Operation):
             self._answer()
             return True
         part = self._fetch.read_one(wanted, wanted.max_bytes, True)
-        self._size += part.size - self._sizes[moved]
-        self._sizes[moved] = part.size
+        self._size += part.available_bytes - self._sizes[moved]
+        self._sizes[moved] = part.available_bytes
         is_enough = Served([part]).cannot_wait or self._size >= self._fetch.min_bytes
         if is_enough or self._fetch.is_all_of_its_segment(part):
             self._answer()
