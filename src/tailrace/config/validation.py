@@ -162,10 +162,11 @@ def edited_list(present: str, operation: int, operand: str) -> str:
     """The list `present` after APPEND or SUBTRACT of the elements in `operand`, as Kafka edits it.
 
     An element that is in the list is not added again. Each element of `operand` removes one occurrence; one that is
-    not in the list changes nothing.
+    not in the list changes nothing. Empty elements at the end of `operand` do not count, unless it is empty itself.
     """
     elements = [each for each in present.split(",") if each]
-    for element in operand.rstrip(",").split(","):
+    named = operand.rstrip(",").split(",") if operand.strip(",") or not operand else []
+    for element in named:
         if operation == APPEND and element not in elements:
             elements.append(element)
         elif operation == SUBTRACT and element in elements:

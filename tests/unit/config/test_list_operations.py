@@ -20,6 +20,8 @@ KEY = "log.cleanup.policy"
         ("delete,delete", SUBTRACT, "delete", "delete"),
         ("delete,compact", SUBTRACT, "delete,compact", ""),
         ("compact", SUBTRACT, "delete", "compact"),
+        ("compact", APPEND, ",", "compact"),
+        ("compact", SUBTRACT, ",", "compact"),
     ],
 )
 def test_a_brokers_list_is_edited_as_a_topics(present: str | None, operation: int, operand: str, value: str) -> None:
