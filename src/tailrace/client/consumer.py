@@ -125,7 +125,7 @@ class Consumer:
                     self._fetcher.submit(self._positions)
             except TailraceError as error:
                 if runs:  # they count; the error comes again where it is lasting
-                    self._fetcher.abandon()
+                    self._start_over()
                 else:
                     self._mend(error, deadline)
             if runs or deadline.is_over:
@@ -173,17 +173,21 @@ class Consumer:
     def _mend(self, error: TailraceError, deadline: Deadline) -> None:
         """Connections anew, metadata anew, a pause; the error itself when trying again cannot help."""
         waited_s = min(self._fetcher.waited_s, self._max_silence_s)
-        self._fetcher.abandon()
+        self._start_over()
         if not error.retriable and not isinstance(error, NoAnswerError):
             raise error
-        for partition in self._positions:
-            self._cluster.forget(partition.topic)
         if self._patience is None:
             self._backoff = self._cluster.backoff()
             self._patience = self._cluster.deadline(max(self._cluster.timeout_s - waited_s, 0.0))
         if self._patience.is_over:
             raise error
         self._backoff.wait(deadline)
+
+    def _start_over(self) -> None:
+        """With new connections and metadata: a leader may have moved."""
+        self._fetcher.abandon()
+        for partition in self._positions:
+            self._cluster.forget(partition.topic)
 
     def close(self) -> None:
         self._fetcher.close()

@@ -13,7 +13,7 @@ from tailrace.model.errors import CorruptMessageError, MessageTooLargeError, Off
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.fetch import FetchRequest
 from tailrace.protocol.messages.list_offsets import ListOffsetsRequest
-from tailrace.protocol.messages.metadata import MetadataRequest
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from tailrace.record.builder import batch_of
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker
 
@@ -227,6 +227,35 @@ def test_a_silent_leader_is_asked_again_and_reported_when_the_timeout_is_over(br
             poll_for_long()
     assert 4.5 <= now[0] <= 5.5
     assert broker.connections == connections + 2
+
+
+def test_a_silent_leader_is_replaced_while_another_one_delivers(broker: ScriptedBroker) -> None:
+    logs = broker.add_topic("orders", 2)
+    fill(logs[1], 1)
+    now, leaders = [0.0], [1, 2]
+
+    def metadata(request: MetadataRequest) -> MetadataResponse:
+        response = broker.metadata(request)
+        response.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=broker.port))
+        for partition, leader in zip(response.topics[0].partitions, leaders, strict=True):
+            partition.leader_id = leader
+        return response
+
+    def fetch(request: FetchRequest) -> object:
+        if [each.partition for each in request.topics[0].partitions] == [1]:
+            return NO_ANSWER
+        fill(logs[0], 1)
+        return broker.fetch(request)
+
+    broker.answers |= {MetadataRequest: metadata, FetchRequest: fetch}
+    with Cluster(broker.address, timeout_s=5, clock=lambda: now[0]) as cluster, Consumer(cluster) as consumer:
+        consumer.assign([ZERO, ONE])
+        consumer.poll(5)
+        leaders[1] = 1
+        while consumer.positions[ONE] == 0:
+            assert now[0] < 10
+            now[0] += 1
+            assert consumer.poll(5)
 
 
 def test_isolation_and_limits_are_asked_for(broker: ScriptedBroker, cluster: Cluster) -> None:
