@@ -91,12 +91,17 @@ def explained(cluster: Cluster, resource: Resource, changes: Mapping[str, str | 
             raise
         fixed = [key for key in changes if entries[key].is_read_only]
         if fixed:
-            settings = " ".join(f"--set {key}={changes[key] or 'VALUE'}" for key in fixed)
+            settings = " ".join(f"--set {shown(entries[key], changes[key])}" for key in fixed)
             hint = f"restart the broker with `tailrace serve {settings}`, or edit the file of its --config"
         else:
             keys = " ".join(map(shlex.quote, changes))
             hint = f"see `tailrace config describe {option(described)} {keys} --docs`"
         raise CommandError(str(error), hint) from error
+
+
+def shown(entry: ConfigEntry, value: str | None) -> str:
+    """A setting as an argument for a shell, without secrets."""
+    return shlex.quote(f"{entry.name}={'VALUE' if entry.is_sensitive or not value else value}")
 
 
 def option(resource: Resource) -> str:

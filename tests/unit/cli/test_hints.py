@@ -46,6 +46,18 @@ def test_a_setting_that_needs_a_restart_names_the_option_of_serve(refused: Refus
 
 
 @pytest.mark.parametrize(
+    ("setting", "shown"),
+    [
+        ("broker.rack=row 7", "'broker.rack=row 7'"),
+        ("ssl.key.password=secret", "ssl.key.password=VALUE"),
+    ],
+)
+def test_the_option_of_serve_is_quoted_and_shows_no_secret(refused: Refused, setting: str, shown: str) -> None:
+    _, hint = refused("config", "set", "--broker", "1", setting)
+    assert hint.startswith(f"restart the broker with `tailrace serve --set {shown}`")
+
+
+@pytest.mark.parametrize(
     ("resource", "key"),
     [
         (("--topic", "orders"), "retention.ms"),
