@@ -19,6 +19,7 @@ from tailrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from tailrace.replication.isr_state import Committed
+from tailrace.storage.appender import Appender
 
 TIMED_OUT = 7
 TIMEOUT_MS = 1000  # of `produce_request`
@@ -137,6 +138,22 @@ def test_replicas_that_leave_the_isr_after_the_timeout_are_not_waited_for(client
     partition.change_isr(Committed(frozenset({1})))
     client._broker.run()
     assert results(client.read().pop(asked)) == {"flushed-pair": (TIMED_OUT, 0)}
+    assert len(client._broker.node.purgatory) == 0
+
+
+@pytest.mark.spec("RP-08")
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_flush_that_does_not_cover_the_append_ends_the_wait(
+    client: SimClient, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    """The recovery point does not pass a transaction that is missing in its index, as on a full disk."""
+    monkeypatch.setattr(Appender, "first_unfinished", 0)
+    asked = client.post(to("flushed"), 9)
+    if not is_late:
+        client._broker.run()
+    expire(client)
+    client._broker.run()
+    assert results(client.read().pop(asked)) == {"flushed": (TIMED_OUT, 0)}
     assert len(client._broker.node.purgatory) == 0
 
 

@@ -310,9 +310,9 @@ class Partition:
 
     def awaits_only_flush(self, last_offset: int, acks: int) -> bool:
         """Whether an append that ends with `last_offset` is on all replicas that it must reach, and cannot be
-        acknowledged only because of a flush of this log."""
+        acknowledged only because of a flush of this log that is under way."""
         log = self._led
-        if log is None or log.failure is not None or self.is_flushed(last_offset):
+        if log is None or log.failure is not None or not log.is_flushing_appends or self.is_flushed(last_offset):
             return False
         return acks != ALL_IN_SYNC or self._replicated_end(log).offset > last_offset
 

@@ -89,7 +89,8 @@ class UnifiedLog:
         """Who is told of every failed write, on the owner's thread."""
         self.flush_awaited = 0
         """Sets below it are acknowledged when `recovery_point` has passed them: `flush.messages` was reached."""
-        self._is_flushing_appends = False
+        self.is_flushing_appends = False
+        """A flush that sets wait for is under way; it need not cover all of them, see `flusher`."""
         self.on_flush_ended: Callable[[], object] = _nothing
         """Who is told that a flush which sets wait for has ended, well or with a `failure`."""
         self.config = local.place.config
@@ -236,16 +237,16 @@ class UnifiedLog:
         self.bounds.follow_end()
         if local.end_offset - local.recovery_point >= self.config.flush_messages:
             self.flush_awaited = local.end_offset
-            if not self._is_flushing_appends:
+            if not self.is_flushing_appends:
                 self._flush_appends()
 
     def _flush_appends(self) -> None:
         """One flush at a time; what is written meanwhile shares the next one."""
         covered, truncations = self.flush_awaited, self.local.truncations
-        self._is_flushing_appends = True
+        self.is_flushing_appends = True
 
         def ended() -> None:
-            self._is_flushing_appends = False
+            self.is_flushing_appends = False
             if self.flush_awaited > covered or self.local.truncations != truncations:
                 self._flush_appends()
             self.on_flush_ended()
