@@ -18,7 +18,7 @@ _HINTS: Final = {
 
 class BindError(TailraceError):
     def __init__(self, setting: str, where: object, cause: OSError) -> None:
-        """`setting` is what the hint tells to change."""
+        """The hint names `setting` as what to change."""
         if isinstance(cause, socket.gaierror):
             reason, hint = (
                 cause.strerror,

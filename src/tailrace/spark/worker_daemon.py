@@ -22,7 +22,7 @@ _worker: Final = daemon.worker
 def worker(sock: socket.socket, authenticated: bool) -> int:
     """Run tasks like `pyspark.daemon.worker`; end quietly if Spark has closed the connection.
 
-    Nobody can read a report then. PySpark has sent errors of a task before, while somebody could.
+    A report would have no reader. PySpark sends errors of a task earlier, while the connection is open.
     """
     try:
         return _worker(sock, authenticated)
