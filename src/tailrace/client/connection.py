@@ -202,7 +202,7 @@ class Connection:
         parts = encode_request(request, version, self._last_id, self.client_id)
         try:
             self._write(parts, deadline)
-        except TimeoutError:
+        except (TimeoutError, NoAnswerError):  # a part of the request may have been sent
             self.close()
             raise NoAnswerError(f"{self.address} took no request for {deadline}") from None
         except OSError as cause:

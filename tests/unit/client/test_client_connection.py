@@ -231,3 +231,28 @@ def test_a_connection_that_the_broker_closed_is_found_closed(broker: ScriptedBro
         wait_for([connection], 10)
         connection.close_if_lost()
         assert connection.is_closed
+
+
+class SlowLink:
+    """A socket that takes one byte each second."""
+
+    now_s = 0.0
+
+    def settimeout(self, _: float) -> None:
+        pass
+
+    def sendmsg(self, _: object) -> int:
+        self.now_s += 1
+        return 1
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_connection_that_took_part_of_a_request_is_closed() -> None:
+    """The next request would be read as the rest of this one."""
+    link = SlowLink()
+    connection = Connection(link, Address("localhost", 9092), "test")  # type: ignore[arg-type]
+    with pytest.raises(NoAnswerError, match="localhost:9092 took no request for 3 s"):
+        connection.negotiate(Deadline(3, lambda: link.now_s))
+    assert connection.is_closed
