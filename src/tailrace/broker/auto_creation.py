@@ -43,7 +43,7 @@ class AutoTopicCreation:
         LONGEST_WAIT_MS. The names must be legal.
         """
         asked = _Asked(set(names), done)
-        self._node.env.jobs.later("answer-without-topics", LONGEST_WAIT_MS, asked.end)
+        self._node.env.jobs.later("answer-without-topics", LONGEST_WAIT_MS, partial(self._give_up, asked))
         new = [name for name in asked.missing if name not in self._under_way]
         for name in asked.missing:
             self._under_way.setdefault(name, []).append(asked)
@@ -54,6 +54,11 @@ class AutoTopicCreation:
             topics=[creatable_topic(name, config) for name in new], timeout_ms=config.request_timeout_ms
         )
         self._node.controller.send(request, _VERSION, partial(self._answered, new))
+
+    def _give_up(self, asked: _Asked) -> None:
+        for name in asked.missing:
+            self._under_way[name].remove(asked)
+        asked.end()
 
     def _answered(self, names: list[str], response: Response) -> None:
         if isinstance(response, CreateTopicsResponse):

@@ -155,6 +155,20 @@ def test_a_creation_that_takes_too_long_is_answered_as_in_kafka(node: StubNode) 
     assert len(answers) == 1
 
 
+def test_requests_that_were_answered_are_not_kept_for_a_creation(node: StubNode) -> None:
+    """Clients retry for as long as the controller does not answer."""
+    jobs, clock = node.world.jobs, node.world.clock
+    for _ in range(3):
+        begin(node, by_name("new", "newer", create=True), 12)
+        assert [len(waiting) for waiting in node.auto_topics._under_way.values()] == [1, 1]
+        jobs.tick(clock.now_ms() + 2000)
+        jobs.run_all()
+    assert len(node.controller.sent) == 1
+    created = [CreatableTopicResult(name=name) for name in ("new", "newer")]
+    node.controller.answer(CreateTopicsResponse(topics=created))
+    assert not node.auto_topics._under_way
+
+
 def test_without_leave_of_client_or_broker_nothing_is_created(node: StubNode) -> None:
     ask(node, by_name("new", create=False))
     node.config.auto_create_topics_enable = False
