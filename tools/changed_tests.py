@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 from selection.builder import Builder
 from selection.changes import Changes, changes_between
-from selection.facts import Facts
-from selection.scopes import Target
+from selection.facts import BODY, Facts
+from selection.scopes import ALL, TEXT, Target
 from selection.selection import Item, Selection, Selector
 from selection.trees import FactsCache, Git, Tree
 
@@ -67,7 +67,7 @@ def describe(found: Found) -> list[str]:
             units[path].append(target.unit or "(body)")
     lines = [f"{len(units)} changed files" if len(units) != 1 else "1 changed file"]
     for path, names in units.items():
-        shown = sorted(set(names) - {"*"})
+        shown = sorted(set(names) - {ALL, TEXT})
         more = f" and {len(shown) - SHOWN_UNITS} more" if len(shown) > SHOWN_UNITS else ""
         lines.append(f"  {path}" + (f": {', '.join(shown[:SHOWN_UNITS])}{more}" if shown else ""))
     counts = Counter(test.path for test in selection.tests)
@@ -94,7 +94,7 @@ def explain(found: Found, file: str) -> list[str]:
 
 
 def _name(target: Target) -> str:
-    unit = {"": "", "*": ""}.get(target.unit, f": {target.unit}")
+    unit = "" if target.unit in (BODY, ALL, TEXT) else f": {target.unit}"
     return f"{target.path}{unit}"
 
 

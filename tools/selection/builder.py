@@ -1,10 +1,11 @@
 """Builds the graph of a tree: who may execute what.
 
 A node is a unit of a file, ALL of a file, or a name: an attribute, a command. An edge leads from a unit to what it may
-execute or read. Two kinds of nodes need two predecessors:
+execute or read. Three kinds of nodes need two predecessors:
 
 - a method, which is executed if its class is reached and its name is mentioned as an attribute
 - a handler of the command line, which is executed if it is registered and its command is named
+- the code of a page, which is executed if the page is read and anything is executed that is not a module
 
 Missing edges would lose tests, so that whatever is unclear gets an edge.
 """
@@ -19,15 +20,16 @@ from functools import cached_property
 from selection import rules
 from selection.facts import AS_PROGRAM, BODY, Facts, Import, Unit
 from selection.graph import Graph
-from selection.scopes import ALL, Scopes, Target
+from selection.scopes import ALL, TEXT, Scopes, Target
 
 # Nodes that are no units have a path that no file has.
-ATTRIBUTES, COMMANDS = "<attribute>", "<command>"
+ATTRIBUTES, COMMANDS, EXECUTION = "<attribute>", "<command>", "<execution>"
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _IMPORTED = re.compile(r"(?:from|import) +([A-Za-z_]\w*)")
 _WORD = re.compile(r"[\w-]+")
 _MAX_PATH = 200
+_EXECUTE = {"eval", "exec", "makepyfile", "runpy", "runpytest", "runpython", "subprocess"}
 _ASK_FOR_FIXTURES = {"fixturenames", "getfixturevalue", "usefixtures"}
 
 
@@ -65,6 +67,7 @@ class Builder:
             for name, unit in facts.units.items():
                 self._add_mentions(path, name, unit)
             self._add_texts(path, facts)
+        self._add_pages()
         self._add_classes()
         self._add_attributes()
         self._add_side_effects()
@@ -215,8 +218,22 @@ class Builder:
             if not inside & named:
                 named |= inside
         for path in named:
-            if with_pages or not path.endswith(".md"):  # help texts and hints name pages, too
-                yield self.node(path, ALL if path in self._files else BODY)
+            if path.endswith(".py"):
+                yield self.node(path, ALL)
+            elif with_pages or not path.endswith(".md"):  # help texts and hints name pages, too
+                yield self.node(path, TEXT)
+
+    def _add_pages(self) -> None:
+        """The code of a page is executed by tests that read the page and execute anything at all."""
+        execution = self.node(EXECUTION, "")
+        for path, facts in self._files.items():
+            if path.endswith(".md"):
+                self.graph.both(self.node(path, TEXT), execution, self.node(path, ALL))
+            if rules.names_commands(path):
+                for name, unit in facts.units.items():
+                    mentioned = {chain.partition(".")[0] for chain in unit.names} | set(unit.attributes)
+                    if _EXECUTE & mentioned:
+                        self.graph.edge(self.node(path, name), execution)
 
     # Classes
 

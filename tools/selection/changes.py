@@ -8,7 +8,7 @@ from typing import NamedTuple
 from selection import rules
 from selection.builder import Builder
 from selection.facts import BODY, Digests, Facts, Import, digests_of
-from selection.scopes import ALL, Target
+from selection.scopes import ALL, TEXT, Target
 from selection.trees import Tree
 
 NOTHING = Digests({}, frozenset(), frozenset())
@@ -41,7 +41,7 @@ def changes_between(old: Tree, new: Tree, files: Mapping[str, Facts], builder: B
         elif rule is not None:
             found = _named_by_rule(rule, files)
         else:
-            found = _named_by_text(path, files, builder)
+            found = _named_by_text(path, builder)
         if found is None:
             everything = everything or path
         for target in (*(found or ()), *(Target(reader, BODY) for reader in rules.readers_of(path))):
@@ -55,8 +55,8 @@ def _named_by_rule(rule: str, files: Mapping[str, Facts]) -> list[Target] | None
     return [Target(path, BODY) for path in files if rule and rules.matches(path, rule)]
 
 
-def _named_by_text(path: str, files: Mapping[str, Facts], builder: Builder) -> list[Target] | None:
-    target = Target(path, ALL if path in files else BODY)
+def _named_by_text(path: str, builder: Builder) -> list[Target] | None:
+    target = Target(path, TEXT)
     return [target] if builder.is_named(target) else None
 
 

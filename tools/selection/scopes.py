@@ -12,6 +12,7 @@ from typing import NamedTuple
 from selection.facts import BODY, Facts, Import
 
 ALL = "*"  # every unit of a file: the file itself is used as a value
+TEXT = "text"  # of a page or a data file, which is read
 MAX_DEPTH = 12  # of names that are imported from where they were imported
 
 

@@ -369,7 +369,8 @@ DATA = {
     "def test_golden(): ROOT / 'golden' / 'kafka'\n"
     "def test_one(): ROOT / 'golden' / 'kafka' / 'batches.bin'\n"
     "def test_glob(): ROOT.glob('answers-*.json')\n"
-    "def test_page(): exec(ROOT / 'docs' / 'log.md')\n",
+    "def test_page(): exec(ROOT / 'docs' / 'log.md')\n"
+    "def test_text(): ROOT / 'docs' / 'log.md'\n",
 }
 
 
@@ -379,7 +380,7 @@ DATA = {
         ("tests/golden/kafka/batches.bin", {"test_golden", "test_one"}),
         ("tests/golden/kafka/topic-0/0.log", {"test_golden"}),
         ("tests/unit/answers-4.3.1.json", {"test_glob"}),
-        ("docs/log.md", {"test_page"}),
+        ("docs/log.md", {"test_page", "test_text"}),
         ("Makefile", set()),
     ],
 )
@@ -389,7 +390,7 @@ def test_data_file_selects_the_tests_that_name_it(repository: Repository, path: 
     assert repository.selected() == selected
 
 
-def test_code_of_a_page_is_reached_by_the_tests_that_name_the_page(repository: Repository) -> None:
+def test_code_of_a_page_is_reached_by_the_tests_that_execute_it(repository: Repository) -> None:
     repository.add(DATA)
     assert repository.change(NAMES, "'.log'", "'.dat'") == {"test_name", "test_page"}
 
