@@ -1,7 +1,8 @@
 """xdist scheduler for the whole suite: groups of tests, longest first, in two lanes.
 
 A group is a test file, so that fixtures of modules are set up once, or a folder whose files share an expensive fixture
-of the session (`SHARED`: a JVM, a set of clients). A folder of more than `MAX_GROUP_SECONDS` becomes several groups.
+of the session (`SHARED`: a JVM, a set of clients). A folder of more than `MAX_GROUP_SECONDS` becomes several groups, at
+most `MAX_PARTS`: each sets up the fixture, and more JVMs at once only slow each other down.
 
 Half of the workers prefer groups that compute, the other half groups that mostly wait for other processes: real
 brokers, killed processes, JVMs. With two workers per core the cores stay busy while tests wait. A worker whose own lane
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 SHARED = ("tests/spark", "tests/compat/clients")
 MAX_GROUP_SECONDS = 150
+MAX_PARTS = 2
 MAX_WAITING_CPU_SHARE = 0.5  # a group that uses less CPU time than this waits
 SECONDS_PER_UNKNOWN_TEST = 0.05
 
@@ -75,8 +77,9 @@ def _group(name: str, tests: Sequence[int], times: Times) -> Group:
 
 
 def _parts(files: Sequence[str], times: Mapping[str, Times]) -> list[list[str]]:
-    """The files of a folder in as few parts of about equal length as `MAX_GROUP_SECONDS` allows."""
-    count = math.ceil(sum(times[file].seconds for file in files) / MAX_GROUP_SECONDS) or 1
+    """The files of a folder in as few parts of about equal length as the limits allow."""
+    seconds = sum(times[file].seconds for file in files)
+    count = min(math.ceil(seconds / MAX_GROUP_SECONDS) or 1, MAX_PARTS)
     parts: list[list[str]] = [[] for _ in range(count)]
     lengths = [0.0] * count
     for file in sorted(files, key=lambda file: -times[file].seconds):

@@ -77,6 +77,12 @@ def test_plan_splits_a_shared_folder_that_takes_too_long_into_equal_parts(monkey
     assert [(group.seconds, group.tests) for group in groups] == [(10, (0, 3)), (9, (1, 2))]
 
 
+def test_plan_makes_no_more_than_two_parts_of_a_folder() -> None:
+    seconds = {f"spark/{name}.py": Times(500, 0) for name in "abcd"}
+    groups = plan([f"{file}::test" for file in seconds], seconds, shared=("spark",))
+    assert [group.seconds for group in groups] == [1000, 1000]
+
+
 def test_a_worker_takes_groups_of_the_other_lane_when_its_own_is_empty() -> None:
     lanes = Lanes(plan(["a.py::t", "b.py::t", "c.py::t"], times(a=(3, COMPUTES), b=(2, WAITS), c=(1, COMPUTES))))
     assert [lanes.take(prefers_waiting=True).name for _ in range(3)] == ["b.py", "a.py", "c.py"]
