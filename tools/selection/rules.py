@@ -89,6 +89,12 @@ READERS: tuple[tuple[str, str], ...] = (
     ("tests/unit/docs/source_names.py", "*"),
     ("tests/unit/docs/test_docs.py", "*"),
     ("tests/unit/docs/doc_examples.py", "docs/*"),
+    ("tests/support/docs/page_blocks.py", "README*"),
+    ("tests/support/docs/page_blocks.py", "docs/*"),
+    ("tests/unit/cli/test_command_tree.py", "src/*"),
+    ("tests/unit/suite/test_seeds.py", "tests/*"),
+    ("tests/unit/tools/test_budgets.py", "tests/*"),
+    ("tools/mutation_testing/candidates.py", "src/*"),
     ("tests/packaging/test_packaging.py", "src/*"),
     ("tests/compat/test_messages_judged_by_kafka.py", "src/tailrace/protocol/*"),
 )

@@ -345,7 +345,8 @@ class Producer:
             lane.must_go_again(answer.batch)
             self._cluster.forget(answer.batch.partition.topic)
             if answer.batch.deadline.is_over:
-                self._fail(answer.batch, answer.batch.cause or error)
+                oldest = lane.oldest or answer.batch  # those after it may only have waited for it
+                self._fail(oldest, oldest.cause or error)
             trouble = error
         if trouble is not None:
             raise _Again(trouble)

@@ -149,6 +149,8 @@ class PageRun:
         self.page = page
         self.folder = folder
         self.namespace: dict[str, Any] = {"__name__": NAMESPACE}
+        self.printed: list[str] = []
+        """Lines that the Python blocks have printed."""
         self._fixture = fixture
         self._broker: Broker | None = None
 
@@ -182,6 +184,7 @@ class PageRun:
             for name, value in self.namespace.items():
                 if name.startswith("test_") and value is not before.get(name):
                     value(**{each: self._fixture(each) for each in inspect.signature(value).parameters})
+        self.printed += printed.getvalue().splitlines()
         lines = iter(printed.getvalue().splitlines())
         for each in _PRINTED.finditer(block.text):
             line = block.line + block.text.count("\n", 0, each.start())

@@ -60,7 +60,7 @@ def test_new_test_file_is_selected(repository: Repository) -> None:
 
 def test_imported_name_that_comes_from_elsewhere_selects_its_users(repository: Repository) -> None:
     repository.add({"tests/support/others.py": "def filled(): ...\n"})
-    assert repository.change(TEST, "from logs import filled", "from others import filled") == {
+    assert repository.change(TEST, "from support.logs.builders import filled", "from support.others import filled") == {
         *("test_append", "test_newest")
     }
 
