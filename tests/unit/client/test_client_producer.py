@@ -360,10 +360,14 @@ def test_a_full_disk_is_reported_and_not_the_batches_after_it(broker: ScriptedBr
     time = FakeTime()
     with time.cluster(broker) as cluster:
         producer = Producer(cluster, delivery_timeout_s=5)
-        with pytest.raises(DeliveryError, match=f"1 records of 69 bytes to orders-0: {full}") as raised:
+
+        def deliver() -> None:
             for number in range(20):
                 producer.send_batch(ORDERS, [(0, None, b"%d" % number)])
             producer.flush()
+
+        with pytest.raises(DeliveryError, match=f"1 records of 69 bytes to orders-0: {full}") as raised:
+            deliver()
     assert values_in(log) == [b"0"]
     assert raised.value.hint == class_of(56).hint != ""
     assert time.now_s == pytest.approx(5)
