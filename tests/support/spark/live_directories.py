@@ -113,7 +113,8 @@ class LiveDirectoryCases:
                     return len(stream.rows) > 3000
 
                 _until(is_enough)
-        assert offsets_in(stream.rows) == list(range(stream.done))
+        found = offsets_in(stream.rows)
+        assert found == list(range(stream.done)), [each for each in enumerate(found) if each[0] != each[1]][:3]
         assert [row[3] for row in stream.rows] == [b"%d" % offset * 10 for offset in range(stream.done)]
         assert len(list((directory / "rolling-0").glob("*.log"))) > 3
 
