@@ -73,9 +73,14 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 
 def _topic(cluster: Cluster, directory: Path, topic: str, configs: dict[str, str]) -> None:
-    """Of one partition, whose folder is there: Kafka answers before it makes it."""
+    """Of one partition, whose folder is there: Kafka answers before it makes it.
+
+    High watermarks are noted as well. A broker in its first moments has noted none: its logs are then read to their
+    ends, which lie above the first high watermark that it notes.
+    """
     Admin(cluster).create_topic(topic, partitions=1, configs=configs)
     _until((directory / f"{topic}-0" / "partition.metadata").exists)
+    _until((directory / "replication-offset-checkpoint").exists)
 
 
 class Stream:
