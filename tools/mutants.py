@@ -112,7 +112,7 @@ def run_reach(args: argparse.Namespace) -> int:
     arguments = ["-n", args.workers, "-m", "long" if args.long else "not long", *args.paths]
     found = reach.measure(args.tree, catalog.read(args.list).mutants, arguments, args.out.with_suffix(".txt"))
     reach.dump(found, args.out)
-    failed = [test for test, (_, outcome) in found.tests.items() if outcome == "failed"]
+    failed = [test for test, facts in found.tests.items() if facts.outcome == "failed"]
     for test in failed:
         print(f"failed without a mutant, so it kills none: {test}")
     for number in sorted(found.keys.keys() - found.reached.keys()):

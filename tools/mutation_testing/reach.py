@@ -1,8 +1,8 @@
 """Which tests reach which mutant: one run of the tests on a copy of the sources with a probe in front of each mutant.
 
 The result is a JSON file. It holds every test with its duration and outcome, and for each mutant the numbers of the
-tests that executed its line. Durations include setup and teardown; a fixture shared by a module counts for the first
-test that uses it, and so does what it executes.
+tests that executed its line. Durations include setup and teardown. What the fixture of a module executes counts for the
+first test that uses it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutation_testing.catalog import Mutant, locate_all
 from mutation_testing.probes import HEADER, MAX_TESTS, with_probes, with_prologue
@@ -26,12 +26,21 @@ class IncompleteRunError(Exception):
     """pytest ended before every test had run."""
 
 
+class Cost(NamedTuple):
+    """What a test costs, and how it ended without a mutant."""
+
+    seconds: float
+    setup: float
+    """Seconds of these that the setup took."""
+    outcome: str
+
+
 @dataclass
 class Reach:
     keys: dict[int, str] = field(default_factory=dict)
     """By mutant number; equal keys are the same mutant."""
-    tests: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Seconds and outcome by test id."""
+    tests: dict[str, Cost] = field(default_factory=dict)
+    """By test id."""
     reached: dict[int, list[str]] = field(default_factory=dict)
     """Ids of the tests that reach a mutant, by its number."""
     outside: list[int] = field(default_factory=list)
@@ -64,7 +73,7 @@ def load(path: Path) -> Reach:
     ids = [test for test, *_ in document["tests"]]
     return Reach(
         keys={int(number): key for number, key in document["keys"].items()},
-        tests={test: (seconds, outcome) for test, seconds, outcome in document["tests"]},
+        tests={test: Cost(*facts) for test, *facts in document["tests"]},
         reached={int(number): [ids[at] for at in tests] for number, tests in document["reached"].items()},
         outside=document["outside"],
         inapplicable={int(number): reason for number, reason in document["inapplicable"].items()},
@@ -118,7 +127,7 @@ def gather(folder: Path, width: int) -> Reach:
         lines = map_path.with_suffix(".jsonl")
         for number, line in enumerate(lines.read_text(encoding="utf-8").splitlines() if lines.exists() else (), 1):
             facts = json.loads(line)
-            reach.tests[facts["test"]] = (facts["seconds"], facts["outcome"])
+            reach.tests[facts["test"]] = Cost(facts["seconds"], facts["setup"], facts["outcome"])
             for mutant in row(number):
                 reach.reached.setdefault(mutant, []).append(facts["test"])
     reach.outside = sorted(outside)

@@ -80,7 +80,13 @@ class Workspace:
         command = [str(self.root / ".venv" / "bin" / "python"), "-m", "pytest", "-p", "no:cacheprovider", *arguments]
         with output.open("wb") as sink:
             process = subprocess.Popen(
-                command, cwd=self.root, env=environment, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
+                command,
+                cwd=self.root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                process_group=0,  # a mutant may make a test kill its whole process group
             )
             try:
                 while not is_over():

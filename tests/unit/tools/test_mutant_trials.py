@@ -13,12 +13,12 @@ import mutants
 from mutation_testing import catalog, reach, trials
 from mutation_testing.catalog import Catalog, Mutant
 from mutation_testing.probes import HEADER
-from mutation_testing.reach import Reach
+from mutation_testing.reach import Cost, Reach
 from mutation_testing.trials import KILLED, NOT_REACHED, SURVIVED, UNDECIDED, Events, Result, verdict
 
 
 def reach_of(seconds: dict[str, float], **outcomes: str) -> Reach:
-    tests = {test: (cost, outcomes.get(test, "passed")) for test, cost in seconds.items()}
+    tests = {test: Cost(cost, 0.0, outcomes.get(test, "passed")) for test, cost in seconds.items()}
     return Reach(keys={1: "key"}, tests=tests, reached={1: list(tests)})
 
 
@@ -26,6 +26,13 @@ def test_cheap_tests_come_first_and_those_of_one_file_together() -> None:
     costs = {"b.py::slow": 2.0, "b.py::x": 0.004, "a.py::y": 0.05, "c.py::z": 0.001, "b.py::w": 0.009, "a.py::v": 0.02}
     order = trials.selection(reach_of(costs), 1, 60)
     assert order == ["b.py::x", "b.py::w", "c.py::z", "a.py::y", "a.py::v", "b.py::slow"]
+
+
+def test_setup_of_a_module_counts_for_each_of_its_tests() -> None:
+    found = reach_of({"broker.py::second": 0.001, "pure.py::slow": 0.2})
+    found.tests["broker.py::first"] = Cost(5.0, 4.0, "passed")
+    assert trials.costs_of(found, found.reached[1]) == {"broker.py::second": 4.001, "pure.py::slow": 0.2}
+    assert trials.selection(found, 1, 60) == ["pure.py::slow", "broker.py::second"]
 
 
 def test_tests_that_time_does_not_suffice_for_are_left_out() -> None:
@@ -134,25 +141,32 @@ def test_reach_of_all_processes_is_gathered(tmp_path: Path) -> None:
     for worker, rows in (("gw0", [b"\0\1\0", b"\0\1\1", b"\0\0\0"]), ("gw1", [b"\0\0\0", b"\0\0\1"]), ("main", [])):
         (tmp_path / f"{worker}.map").write_bytes(bytes(HEADER) + b"".join(rows) + bytes(width * 3))
         lines = [
-            json.dumps({"test": f"{worker}.py::{row}", "seconds": row / 10, "outcome": "passed"}) + "\n"
+            json.dumps({"test": f"{worker}.py::{row}", "seconds": row / 10, "setup": 0.1, "outcome": "passed"}) + "\n"
             for row in range(1, len(rows))
         ]
         if lines:
             (tmp_path / f"{worker}.jsonl").write_text("".join(lines))
     found = reach.gather(tmp_path, width)
     assert found.reached == {1: ["gw0.py::1"], 2: ["gw0.py::1", "gw1.py::1"]}
-    assert found.tests == {"gw0.py::1": (0.1, "passed"), "gw0.py::2": (0.2, "passed"), "gw1.py::1": (0.1, "passed")}
+    one, two = Cost(0.1, 0.1, "passed"), Cost(0.2, 0.1, "passed")
+    assert found.tests == {"gw0.py::1": one, "gw0.py::2": two, "gw1.py::1": one}
     assert found.outside == [1]
 
 
 def test_reach_results_are_read_back_and_merged(tmp_path: Path) -> None:
-    short = Reach({1: "a"}, {"x": (0.1, "passed"), "y": (0.2, "failed")}, {1: ["x", "y"]}, [1], {2: "gone"})
+    short = Reach(
+        {1: "a"}, {"x": Cost(0.1, 0.0, "passed"), "y": Cost(0.2, 0.0, "failed")}, {1: ["x", "y"]}, [1], {2: "gone"}
+    )
     reach.dump(short, tmp_path / "reach.json")
     found = reach.load(tmp_path / "reach.json")
     assert found == short
-    found.merge(Reach({1: "a"}, {"y": (0.3, "passed"), "z": (5.0, "passed")}, {1: ["y", "z"]}, [3], {2: "gone"}))
+    found.merge(
+        Reach(
+            {1: "a"}, {"y": Cost(0.3, 0.0, "passed"), "z": Cost(5.0, 0.1, "passed")}, {1: ["y", "z"]}, [3], {2: "gone"}
+        )
+    )
     assert found.reached == {1: ["x", "y", "z"]}
-    assert found.tests["y"] == (0.3, "passed")
+    assert found.tests["y"] == Cost(0.3, 0.0, "passed")
     assert found.outside == [1, 3]
 
 

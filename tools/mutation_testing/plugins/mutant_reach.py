@@ -34,6 +34,7 @@ class Reach:
         self._current = memoryview(area).cast("I")
         self._tests = 0
         self._began_s = 0.0
+        self._setup_s = 0.0
         self._outcome = "passed"
         self._lines = (FOLDER / f"{WORKER}.jsonl").open("a", encoding="utf-8")
 
@@ -48,11 +49,13 @@ class Reach:
         finally:
             seconds = time.perf_counter() - self._began_s
             self._current[0] = 0
-            line = {"test": test_id(item), "seconds": round(seconds, 4), "outcome": self._outcome}
-            self._lines.write(json.dumps(line) + "\n")
+            facts = {"seconds": round(seconds, 4), "setup": round(self._setup_s, 4), "outcome": self._outcome}
+            self._lines.write(json.dumps({"test": test_id(item), **facts}) + "\n")
             self._lines.flush()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "setup":
+            self._setup_s = report.duration
         if report.failed:
             self._outcome = "failed"
         elif report.skipped and self._outcome == "passed":
