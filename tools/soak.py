@@ -252,6 +252,7 @@ def start(piece: Piece) -> subprocess.Popen[str]:
     if piece.target in CRASH_TESTS:
         test, variable = CRASH_TESTS[piece.target]
         environment[variable] = str(piece.inputs)
+        environment["TAILRACE_SEEDS"] = str(piece.seed)
         command = ["-m", "pytest", "-q", "-s", "-m", "long", "-p", "no:cacheprovider"]
         command += [f"--hypothesis-seed={piece.seed}", test]
     elif piece.target in STORM_TESTS:
