@@ -12,12 +12,16 @@ WORKERS := $(shell expr 2 '*' $$(nproc))
 PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
+# Bytecode is kept, even where the environment forbids it: without it every worker, and every process that a test starts,
+# compiles all sources again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long test-changed slow budgets coverage soak lint format spec bench bench-peers
-.PHONY: bench-spark record-kafka dist fresh clean
+.PHONY: help setup run test test-long test-changed compat-cluster slow budgets coverage soak lint format spec bench
+.PHONY: bench-peers bench-spark bench-metadata bench-failover record-kafka dist fresh clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv, compile the kernels, install the package editable with its development tools
 
@@ -64,6 +68,9 @@ coverage: setup ## line and branch coverage of src; ARGS="--long --against FILE"
 test-changed: setup ## the tests that changes against HEAD can affect; BASE=rev, LONG=1 adds the long ones
 	@$(BIN)/python tools/changed_tests.py --base $(or $(BASE),HEAD) --run -- -n $(WORKERS) $(if $(LONG),,-m 'not long')
 
+compat-cluster: setup ## clusters mixed with a real Kafka: the tests that no other target runs
+	@$(BIN)/python -m pytest --by-hand tests/compat/clusters $(ARGS)
+
 soak: setup ## random workloads and faults for as long as you let it
 	@$(BIN)/python tools/soak.py
 
@@ -85,6 +92,12 @@ bench: setup ## the benchmarks
 
 bench-peers: setup ## the same load against Tailrace and a real Kafka; ARGS="--rows launch --rounds 3"
 	@$(BIN)/python benchmarks/peers_run.py $(ARGS)
+
+bench-metadata: setup ## memory and times of the metadata of 1,000 brokers; ARGS="--partitions 1000000"
+	@$(BIN)/python benchmarks/metadata.py $(ARGS)
+
+bench-failover: setup ## time from the end of the active controller to the next command; ARGS="--rounds 5"
+	@$(BIN)/python benchmarks/failover.py $(ARGS)
 
 bench-spark: setup ## Spark on a topic beside Spark on Parquet files, with the plot; ARGS="--rows 1000000"
 	@$(BIN)/python benchmarks/spark_run.py $(ARGS)

@@ -71,7 +71,7 @@ class Cleaning:
             log.update_high_watermark(log.log_end_offset)
         cleaner = self.broker.manager.cleaner
         assert cleaner is not None
-        cleaner.on_cleaned = lambda partition, stats: self.stats.append(stats)
+        cleaner.on_cleaned.add(lambda partition, stats: self.stats.append(stats))
         cleaner.awake()
 
     @property

@@ -17,6 +17,8 @@ PAGE = DOCS / "benchmarks.md"
 PICTURE = DOCS / "bench-peers.svg"
 BEGIN = "<!-- bench-peers: begin -->"
 END = "<!-- bench-peers: end -->"
+CLUSTERS_BEGIN = "<!-- bench-peers-clusters: begin -->"
+CLUSTERS_END = "<!-- bench-peers-clusters: end -->"
 BUSY_GENERATOR = 0.9
 
 
@@ -80,6 +82,11 @@ def write_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
     return [PAGE, PICTURE]
 
 
+def write_cluster_docs(rows: Sequence[Row], facts: dict[str, Any]) -> list[Path]:
+    PAGE.write_text(replace_section(PAGE.read_text(), CLUSTERS_BEGIN, CLUSTERS_END, cluster_section(rows, facts)))
+    return [PAGE]
+
+
 def replace_section(text: str, begin: str, end: str, section: str) -> str:
     """The page with this between its two marks; at its end where the marks are not there yet."""
     marked = f"{begin}\n{section}{end}\n"
@@ -115,6 +122,32 @@ def page_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
         "The rows of many partitions and of idle clients compare Tailrace with itself (left: many, right: few); they",
         "hold also where the spread has 1 in it. Of Kafka's time after `kill -9` some 9 s are not recovery: until",
         "`broker.session.timeout.ms` is over, its controller takes the new broker for a second one of the same id.",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def cluster_section(rows: Sequence[Row], facts: dict[str, Any]) -> str:
+    loads = [seen["load_average"] for row in rows for seen in row.details]
+    lines = [
+        "## Clusters beside Apache Kafka",
+        "",
+        '`make bench-peers ARGS="--rows clusters --rounds 3"` measures this: three combined nodes of each kind on one',
+        "machine, static voters, Kafka 4.3.1 with a heap of 512 MB, all other settings at Kafka's defaults. One",
+        "cluster is up at a time. Each round forms a new cluster of each kind, formatted before the clock starts, and",
+        "takes all rows from it. A command is a CreateTopics request that succeeds on any node. Partitions count as",
+        "created when ListOffsets succeeds on each; topics have 100 partitions with one replica and are created one",
+        "after the other. Memory is the sum of VmRSS of the three processes.",
+        "",
+        "| row | Tailrace | Kafka | ratio, median (spread) | mark | |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [f"| {' | '.join(cells(row))} | {'' if row.holds else 'not reached'} |" for row in rows]
+    lines += [
+        "",
+        f"Measured on {facts['date']} in {len(rows[0].rounds)} rounds: CPython {facts['python']}, kernels",
+        f"{facts['kernels']}, {facts['cores']} cores,",
+        f"load average {min(loads):g} to {max(loads):g} before each cluster was formed.",
         "",
     ]
     return "\n".join(lines) + "\n"

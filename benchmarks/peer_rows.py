@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import peer_coordinator_rows as coordinators
+from peer_cluster_rows import clusters
 from peer_loads import PARTITIONS, ROUND_BYTES, IdleClients, Loads, first_acknowledged, settle
 from peer_row import Row, short
 from peer_sides import Side
@@ -45,7 +46,7 @@ class Bench:
 
     def __init__(self, kinds: tuple[type[Side], type[Side]], folder: Path, loads: Loads, plan: Plan) -> None:
         self.kinds = kinds
-        self._folder = folder
+        self.folder = folder
         self.loads = loads
         self.plan = plan
         self._made = 0
@@ -57,7 +58,7 @@ class Bench:
             made = []
             for kind in kinds or self.kinds:
                 self._made += 1
-                folder = self._folder / f"broker-{self._made}"
+                folder = self.folder / f"broker-{self._made}"
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
                 made.append(stack.enter_context(kind(folder)))
             for side in made if are_started else ():
@@ -332,4 +333,5 @@ MEASUREMENTS: dict[str, Callable[[Bench], list[Row]]] = {
     "transactions": coordinators.transactions,
     "group-classic": coordinators.classic_group,
     "group-consumer": coordinators.consumer_group,
+    "clusters": clusters,
 }

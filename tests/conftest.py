@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["pytester", "suite.spec_marks", "suite.recorder", "suite.scheduler", "suite.seeds"]
+pytest_plugins = [
+    "pytester",
+    "suite.spec_marks",
+    "suite.recorder",
+    "suite.scheduler",
+    "suite.seeds",
+    "suite.spark_classes",
+    "suite.early_imports",
+    "suite.interrupts",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,3 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="record the responses of a real Apache Kafka again (make record-kafka)",
     )
+    parser.addoption("--by-hand", action="store_true", help="run only the tests that are run by hand")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    is_wanted = config.getoption("--by-hand")
+    others = [item for item in items if (item.get_closest_marker("by_hand") is not None) != is_wanted]
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import run_record
 from selection.builder import Builder
 from selection.changes import Changes, changes_between
 from selection.facts import BODY, Facts
@@ -157,12 +158,12 @@ def evaluate(git: Git, cache: FactsCache, number: int, durations: Mapping[Item, 
 
 
 def read_durations(file: Path) -> dict[Item, float]:
-    """Seconds by test, of a record {node id: {"d": {phase: seconds}}}: cases of a test and tests of a class add up."""
+    """Seconds by test, from the record of a run in .spec-results: cases of a test and tests of a class add up."""
     durations: dict[Item, float] = {}
-    for node_id, entry in json.loads(file.read_text()).items():
-        path, _, rest = node_id.partition("@")[0].partition("::")
+    for result in run_record.parse(file.stem, json.loads(file.read_text())).results:
+        path, _, rest = result.test.partition("::")
         test = Item(path, rest.partition("::")[0].partition("[")[0])
-        durations[test] = durations.get(test, 0.0) + sum(entry["d"].values())
+        durations[test] = durations.get(test, 0.0) + result.seconds
     return durations
 
 
@@ -174,7 +175,7 @@ def main(words: list[str] | None = None) -> int:
     choice.add_argument("--run", action="store_true", help="run the tests, with the options after -- for pytest")
     choice.add_argument("--unit", metavar="PATH:NAME", help="show the tests that can execute a unit")
     choice.add_argument("--evaluate", type=int, metavar="N", help="show the selections for the last N commits")
-    parser.add_argument("--durations", type=Path, metavar="FILE", help="recorded durations for --evaluate")
+    parser.add_argument("--durations", type=Path, metavar="FILE", help="a record of .spec-results for --evaluate")
     parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
     git = Git(ROOT)

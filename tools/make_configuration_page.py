@@ -37,8 +37,8 @@ HEAD = """\
 
 The keys, defaults and ranges are those of Apache Kafka 4.3.1, and its properties files work as they are. Every key of
 that release is known; a key that is not is warned about when the broker starts. A value that a key cannot have stops
-the start, with the key named. One default is ours: `queued.max.request.bytes` is bounded. One key is ours:
-`metrics.listener`.
+the start, with the key named. One default is ours: `queued.max.request.bytes` is bounded. Two keys are ours:
+`metrics.listener` and `controller.quorum.fast.election.enable`.
 
 The last column says what a setting does here when it is not simply used:
 

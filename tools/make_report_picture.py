@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 import os
 import random
-import shutil
 import struct
-import subprocess
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from page_picture import take
 from tailrace.client.cluster import Cluster
 from tailrace.client.producer import Producer
 from tailrace.model.ids import TopicPartition
@@ -32,7 +31,6 @@ from tailrace.testing.broker import Broker
 ROOT: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = ROOT / "docs" / "images" / "audit.png"
 WIDTH_PX, HEIGHT_PX = 1200, 2275
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 START_MS: Final = 1_767_571_200_000  # 2026-01-05
 HOUR_MS: Final = 3_600_000
@@ -118,18 +116,6 @@ def within(folder: str, report: AuditReport) -> AuditReport:
     return replace(report, paths=tuple(os.path.relpath(path, folder) for path in report.paths), findings=findings)
 
 
-def take(page: Path, picture: Path) -> None:
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None:
-        raise SystemExit("error: Chromium is not installed\nhint: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as profile:
-        switches = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}")
-        size = f"--window-size={WIDTH_PX},{HEIGHT_PX}"
-        subprocess.run(
-            [browser, *switches, size, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True
-        )
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data, page = Path(folder) / "data", Path(folder) / "audit.html"
@@ -140,7 +126,7 @@ def main() -> None:
         plant(data)
         write(audit_page(within(folder, audit(str(data)))), str(page))
         PICTURE.parent.mkdir(exist_ok=True)
-        take(page, PICTURE)
+        take(page, PICTURE, WIDTH_PX, HEIGHT_PX)
     print(PICTURE.relative_to(ROOT))
 
 

@@ -19,6 +19,8 @@
                              seed is a story that must come out right (tests/sim/test_group_storms.py,
                              tests/sim/test_transaction_storms.py, tests/sim/test_exactly_once_storms.py,
                              tests/sim/test_table_storms.py)
+    quorums                  a quorum of controllers with brokers and administrators in the cluster simulator, with all
+                             kinds of faults; each seed must keep the promises of docs/simulator.md
     hostile inputs           damaged bytes go through every reader, which must end in an answer or in a typed error
                              (tests/properties/test_hostile_bytes.py); a tenth of those that reach kernels runs
                              interpreted
@@ -79,6 +81,7 @@ TABLES = {
     )
 }
 REQUESTS = "hostile requests"
+QUORUMS = "quorums"
 PIECE_INPUTS = {
     "crash points": 50_000,
     "compaction crash points": 20_000,
@@ -88,6 +91,7 @@ PIECE_INPUTS = {
     SPARK_ON_KAFKA: 20,
     **dict.fromkeys(TABLES, 20),
     REQUESTS: 50_000,
+    QUORUMS: 50,
     "group storms": 100,
     "transaction storms": 100,
     "exactly-once storms": 1000,
@@ -121,6 +125,7 @@ class Figures:
     spark: dict[str, Counter[str]] = field(default_factory=dict)
     tables: dict[str, Counter[str]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
+    quorums: Counter[str] = field(default_factory=Counter)
     growth_bytes: int = 0
     """The most that a broker has grown under hostile requests."""
     inputs: dict[str, int] = field(default_factory=dict)
@@ -128,6 +133,10 @@ class Figures:
     slowest_ms: int = 0
     peak_bytes: int = 0
     findings: list[str] = field(default_factory=list)
+
+    def add_quorums(self, summary: dict[str, Any]) -> None:
+        """What `tailrace sim run --json` has printed at its end."""
+        self.quorums.update({each: summary[each] for each in ("seeds", "simulated_s", "events", "faults")})
 
 
 def shares() -> dict[str, int]:
@@ -237,6 +246,9 @@ class Soak:
             counts = ("records", "rows", "dead_letters", "kills", "workers_killed", "stops", "drivers", "batches")
             figures.tables.setdefault(piece.target, Counter()).update({each: told[each] for each in counts})
             return
+        if piece.target == QUORUMS:
+            figures.add_quorums(json.loads(lines[-1]))
+            return
         if piece.target == REQUESTS:
             figures.requests.update({each: told[each] for each in ("requests", "answered", "closed", "given_up")})
             figures.growth_bytes = max(figures.growth_bytes, told["rss_after_bytes"] - told["rss_before_bytes"])
@@ -252,7 +264,6 @@ def start(piece: Piece) -> subprocess.Popen[str]:
     if piece.target in CRASH_TESTS:
         test, variable = CRASH_TESTS[piece.target]
         environment[variable] = str(piece.inputs)
-        environment["TAILRACE_SEEDS"] = str(piece.seed)
         command = ["-m", "pytest", "-q", "-s", "-m", "long", "-p", "no:cacheprovider"]
         command += [f"--hypothesis-seed={piece.seed}", test]
     elif piece.target in STORM_TESTS:
@@ -274,6 +285,10 @@ def start(piece: Piece) -> subprocess.Popen[str]:
         command += ["--format", kind, "--mode", mode]
         on_a_cluster = (piece.seed + list(TABLES).index(piece.target)) % 2  # of neighbours one is
         command += ["--executors", "local-cluster" if on_a_cluster else "local"]
+    elif piece.target == QUORUMS:
+        first = piece.seed + piece.first  # other seeds in each run
+        command = ["-m", "tailrace", "sim", "run", "--scenario", "quorum", "--json"]
+        command += ["--seed", str(first), "--seeds", str(piece.inputs)]
     elif piece.target == REQUESTS:
         command = ["-m", "support.hostile.request_load", "--count", str(piece.inputs), "--seed", str(piece.seed)]
     else:
@@ -343,6 +358,12 @@ def rows(figures: Figures, seconds: float, seed: int, day: str) -> Iterator[str]
             f"{tables['rows']:,} rows and {tables['dead_letters']:,} dead letters, by {tables['drivers']:,} drivers in "
             f"{tables['batches']:,} batches; {verdict}; {ending}"
         )
+    quorums = figures.quorums
+    if quorums:
+        yield (
+            f"| {day} | quorums | {quorums['seeds']:,} seeds, {quorums['simulated_s'] / 3600:,.1f} simulated hours, "
+            f"{quorums['events']:,} events, {quorums['faults']:,} faults; {verdict}; {ending}"
+        )
     requests = figures.requests
     if requests:
         yield (
@@ -386,6 +407,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--storms", type=int, default=1_000, metavar="N", help="seeds of each; default 1,000; 0 for none"
     )
+    parser.add_argument("--quorums", type=int, default=500, metavar="N", help="seeds; default 500; 0 for none")
     parser.add_argument("--requests", type=int, default=100_000, metavar="N", help="default 100,000; 0 for none")
     parser.add_argument("--inputs", type=int, default=2_000_000, metavar="N", help="default 2,000,000; 0 for none")
     parser.add_argument("--seed", type=int, default=None, help="default: another one every time")
@@ -399,6 +421,7 @@ def main(arguments: list[str] | None = None) -> int:
         SPARK_ON_KAFKA: args.spark_kills_on_kafka,
         **dict.fromkeys(TABLES, args.table_kills),
         REQUESTS: args.requests,
+        QUORUMS: args.quorums,
         **dict.fromkeys(STORM_TESTS, args.storms),
         "compaction crash points": args.compaction_crash_points,
         "crash points": args.crash_points,

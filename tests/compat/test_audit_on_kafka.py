@@ -41,9 +41,14 @@ def directory(broker: Broker) -> Path:
 
 @pytest.fixture
 def spark(tmp_path: Path) -> Iterator[SparkSession]:
-    pytest.importorskip("pyspark")
+    """The session that other tests of this worker share, if there is one: a process can have no second."""
+    pyspark_sql = pytest.importorskip("pyspark.sql")
     from tailrace.spark import session
 
+    running = pyspark_sql.SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
     started = session("tests", "local[2]", {**settings, "spark.sql.warehouse.dir": tmp_path}, progress=False)
     yield started

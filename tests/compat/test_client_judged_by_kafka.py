@@ -27,8 +27,10 @@ from tailrace.client.config_admin import ConfigAdmin, Resource
 from tailrace.client.connection import Connection
 from tailrace.client.consumer import Consumer
 from tailrace.client.errors import class_of
+from tailrace.client.feature_admin import FeatureAdmin
 from tailrace.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, READ_UNCOMMITTED
 from tailrace.client.producer import Delivered, Producer
+from tailrace.client.quorum_admin import QuorumAdmin
 from tailrace.model.errors import InvalidTimestampError, MessageTooLargeError, TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.message import Response
@@ -330,9 +332,9 @@ def test_the_cluster_is_described(cluster: Cluster, broker: Broker) -> None:
     }
     (narrowed,) = admin.log_dirs([1], [TopicPartition("described", 1)])
     assert [each.partition.partition for each in narrowed.partitions] == [1]
-    quorum = admin.quorum()
+    quorum = QuorumAdmin(cluster).describe()
     assert (quorum.leader_id, [each.node_id for each in quorum.voters]) == (1, [1])
-    levels = {each.name: each.level for each in admin.features()}
+    levels = {each.name: each.level for each in FeatureAdmin(cluster).features()}
     assert levels["metadata.version"] == 30
 
 

@@ -25,8 +25,8 @@ with warnings.catch_warnings():
 from tailrace.cli.main import main
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
-from tailrace.client.cluster_admin import SAFE_DOWNGRADE, UPGRADE, ClusterAdmin
 from tailrace.client.errors import class_of
+from tailrace.client.feature_admin import SAFE_DOWNGRADE, UPGRADE, FeatureAdmin
 from tailrace.client.group_admin import GroupAdmin
 from tailrace.client.group_consumer import GroupConsumer
 from tailrace.client.producer import Producer
@@ -140,9 +140,9 @@ def test_members_share_with_kafkas_own(broker: Broker, cluster: Cluster) -> None
 @pytest.mark.parametrize("version", [1, 2])
 def test_transactions(broker: Broker, cluster: Cluster, version: int) -> None:
     kind = UPGRADE if version == 2 else SAFE_DOWNGRADE
-    levels = {each.name: each.level for each in ClusterAdmin(cluster).features()}
+    levels = {each.name: each.level for each in FeatureAdmin(cluster).features()}
     if levels["transaction.version"] != version:
-        ClusterAdmin(cluster).update_feature("transaction.version", version, upgrade_type=kind)
+        FeatureAdmin(cluster).update({"transaction.version": version}, upgrade_type=kind)
     topic, group, name = f"paid-{version}", f"payers-{version}", f"payer-{version}"
     Admin(cluster).create_topic(topic)
     place = TopicPartition(topic, 0)

@@ -68,13 +68,22 @@ class OurQuorum:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.quorum.shutdown(lambda: None)
 
-    def loaded(self, records: Iterator[VersionedRecord], offset: int, epoch: int, timestamp_ms: int) -> None:
-        self._replay([record for record, _ in records])
+    def prepare(self, records: Iterator[VersionedRecord]) -> list[VersionedRecord]:
+        return list(records)
+
+    def loaded(self, prepared: list[VersionedRecord], offset: int, epoch: int, timestamp_ms: int) -> None:
+        self._replay([record for record, _ in prepared])
 
     def committed(self, records: list[VersionedRecord], last_offset: int, epoch: int, timestamp_ms: int) -> None:
         self._replay([record for record, _ in records])
 
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        pass
+
     def became_leader(self, epoch: int) -> None:
+        pass
+
+    def resigned(self) -> None:
         pass
 
     def failed(self, error: TailraceError) -> None:
@@ -98,7 +107,7 @@ class OurQuorum:
     def create_topic(self, name: str) -> None:
         partition = PartitionRecord(
             partition_id=0,
-            topic_id=TOPIC_ID.raw,
+            topic_id=TOPIC_ID,
             replicas=[1],
             isr=[1],
             leader=1,
@@ -106,7 +115,7 @@ class OurQuorum:
             partition_epoch=0,
             directories=[self.directory_id],
         )
-        self.append((TopicRecord(name=name, topic_id=TOPIC_ID.raw), 0), (partition, 2))
+        self.append((TopicRecord(name=name, topic_id=TOPIC_ID), 0), (partition, 2))
 
     def snapshot(self) -> None:
         ended: list[int] = []
@@ -182,7 +191,7 @@ def test_kafkas_decoder_reads_what_we_write(tmp_path: Path, standalone: bool) ->
     ]
     if standalone:
         (voter,) = records[2]["data"]["voters"]
-        assert voter["voterDirectoryId"] == str(TopicId(ours.directory_id))
+        assert voter["voterDirectoryId"] == str(ours.directory_id)
     assert kinds(dumped(tmp_path / "log" / "bootstrap.checkpoint")) == [
         "SnapshotHeader",
         "FEATURE_LEVEL_RECORD",

@@ -48,7 +48,7 @@ OF_TOPIC = {"retention.ms": " 5", "cleanup.policy": "compact, delete", "prealloc
 
 # These cannot be changed at run time here; everything else about them is the same.
 FIXED_HERE = {"listeners", "listener.security.protocol.map", "config.providers"}
-OURS = {"metrics.listener", "queued.max.request.bytes"}
+OURS = {"controller.quorum.fast.election.enable", "metrics.listener", "queued.max.request.bytes"}
 
 Told = tuple[Any, ...]
 

@@ -14,14 +14,14 @@ import tailrace
 from suite.seeds import fresh_seed
 from support.hostile.request_load import MAX_GROWTH_BYTES, SETTINGS, RequestStorm, StormTally
 from support.hostile.requests import HostileRequests
-from support.requests.case import COMPACTED, DATA, Place
+from support.requests.case import COMPACTED, DATA, ServerFacts
 from tailrace.broker.dispatch import BROKER_HANDLERS, CONTROLLER_HANDLERS
 from tailrace.model.errors import TailraceError
 from tailrace.protocol.frame import decode_request, decode_request_header
 
 COUNT = 5000
 LONG_REQUESTS = int(os.environ.get("TAILRACE_HOSTILE_REQUESTS", "15000"))
-PLACE = Place("/data", {DATA: b"d" * 16, COMPACTED: b"c" * 16})
+FACTS = ServerFacts("/data", {DATA: b"d" * 16, COMPACTED: b"c" * 16})
 
 
 def stormed(seed: int, count: int) -> StormTally:
@@ -60,7 +60,7 @@ def test_many_hostile_requests() -> None:
 @pytest.mark.parametrize("keys", [BROKER_HANDLERS, CONTROLLER_HANDLERS])
 def test_the_requests_are_worth_sending(keys: dict[int, str]) -> None:
     """A seed gives the same ones again, they reach every API and version, and not all of them are garbage."""
-    requests = HostileRequests(PLACE, keys)
+    requests = HostileRequests(FACTS, keys)
     frames = [requests.draw(random.Random(number)) for number in range(COUNT)]
     assert frames == [requests.draw(random.Random(number)) for number in range(COUNT)]
     read, refused = set(), 0

@@ -30,6 +30,8 @@ sound_operations = st.one_of(
     st.tuples(st.just("log_start"), parts),
     st.tuples(st.just("retain"), st.sampled_from([-1, 0, 60]), st.sampled_from([-1, -1, 0, 2000, 6000]), st.booleans()),
     st.tuples(st.just("truncate"), parts, st.booleans()),
+    st.tuples(st.just("cut"), parts, st.booleans()),
+    st.tuples(st.just("start_over"), st.integers(0, 5)),
     st.tuples(st.just("follow"), st.integers(1, 900), st.sampled_from([0, 0, 3])),
     st.tuples(st.just("restart_at"), st.integers(0, 5)),
     st.tuples(st.just("close"), st.booleans(), st.booleans()),

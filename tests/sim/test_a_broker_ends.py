@@ -6,10 +6,8 @@ import random
 
 import pytest
 
-from support.brokers.simulated import BROKER, CONTROLLER, SimBroker, fetch_request, produce_request
+from support.brokers.simulated import SimBroker, fetch_request, produce_request
 from support.logs.builders import batch
-from tailrace.broker.node import Node
-from tailrace.config.server import ServerConfig
 from tailrace.model.errors import NotLeaderOrFollowerError
 from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.sim.faults import Survival
@@ -46,10 +44,10 @@ def test_what_is_acknowledged_during_the_end_is_there_after_it(seed: int, is_con
         answer = client.read().pop(asked).responses[0].partition_responses[0]
         acknowledged += answer.error_code == 0
         assert answer.error_code in (0, NotLeaderOrFollowerError.code)
-        if broker.world.jobs.pending:
-            broker.world.jobs.run_one(dice)
-        broker.world.jobs.tick(broker.world.clock.now_ms() + dice.choice((0, 10)))
-        broker.node.purgatory.expire_due(broker.world.clock.monotonic_ms())
+        if broker.jobs.pending:
+            broker.jobs.run_one(dice)
+        broker.universe.run_for(dice.choice((0, 10)))
+        broker.node.purgatory.expire_due(broker.clock.monotonic_ms())
     assert ended
     broker.lose_power(Survival.NOTHING)
     assert broker.start().client().fetch("orders", 0).high_watermark == acknowledged
@@ -63,7 +61,7 @@ def test_no_client_hears_of_a_cluster_without_brokers() -> None:
     def hang_up() -> None:
         seen.append("hung up")
 
-    broker.node.on_left = hang_up
+    broker.node.on_left.add(hang_up)
     ended: list[bool] = []
     broker.node.shutdown(lambda: ended.append(True))
     while not ended:
@@ -86,13 +84,12 @@ def test_it_ends_at_any_moment_of_its_start(is_new: bool, caplog: pytest.LogCapt
             client.produce("orders", batch(1, 100))
             broker.kill()
         dice, ended = random.Random(steps), []
-        broker.node = Node(broker.world.env, ServerConfig.single_node(broker.settings), 1000, broker._failed)
-        broker.node.start((BROKER, CONTROLLER), broker._ready)
+        broker.begin()
         for _ in range(steps):
-            if broker.world.jobs.pending:
-                broker.world.jobs.run_one(dice)
+            if broker.jobs.pending:
+                broker.jobs.run_one(dice)
             else:
-                broker.world.jobs.tick(broker.world.clock.now_ms() + 10)
+                broker.universe.run_for(10)
         broker.node.shutdown(lambda ended=ended: ended.append(True))  # type: ignore[misc]
         for _ in range(40):
             broker.run()

@@ -14,6 +14,7 @@ from tailrace.protocol.message import Request
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.record.reader import application_records
 from tailrace.sim.faults import Survival
+from tailrace.sim.universe import Universe
 
 
 def offsets(payload: bytes) -> list[int]:
@@ -36,6 +37,19 @@ def test_a_conversation() -> None:
     assert second.base_offset == 3
     got = client.fetch("orders", 0)
     assert (got.error_code, got.high_watermark, len(offsets(got.records))) == (0, 5, 5)
+
+
+def test_brokers_of_one_universe_share_time_and_nothing_else() -> None:
+    universe = Universe(3)
+    first, second = (SimBroker(universe=universe).start() for _ in range(2))
+    first.client().create_topic("orders")
+    began_ms = second.clock.now_ms()
+    first.pass_time(5_000)
+    assert second.clock.now_ms() == began_ms + 5_000
+    first.kill()
+    assert second.client().create_topic("orders").error_code == 0
+    assert first.start().client().produce("orders", batch(1, 100)).base_offset == 0
+    assert second.client().fetch("orders", 0).high_watermark == 0
 
 
 def test_what_was_acknowledged_is_there_after_a_clean_stop() -> None:
@@ -90,7 +104,7 @@ def test_power_is_lost_at_any_moment(seed: int, flush_messages: str) -> None:
             asked[client.post(produce_request("orders", batch(1, 200)), 9)] = written
             written += 1
             for _ in range(dice.randrange(4)):
-                broker.world.jobs.run_one(dice)
+                broker.jobs.run_one(dice)
         if dice.random() < 0.5:
             broker.run()
         answered = [answer.responses[0].partition_responses[0] for answer in client.read().values()]

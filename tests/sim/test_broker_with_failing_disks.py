@@ -52,13 +52,13 @@ def test_a_full_disk_refuses_appends_and_serves_readers_and_goes_on_when_there_i
     for _ in range(3):
         assert client.produce("orders", batch(2, 100)).base_offset == written
         written += 2
-    broker.world.disk.faults.fail_next("write", "/data/orders-0/*", errno.ENOSPC, times=None)
+    broker.disk.faults.fail_next("write", "/data/orders-0/*", errno.ENOSPC, times=None)
     for _ in range(3):
         refused = client.produce("orders", batch(1, 100))
         assert (refused.error_code, refused.base_offset) == (STORAGE_ERROR, -1)
     assert everything(client, "orders") == list(range(written))
     wait(broker, 60_000)
-    broker.world.disk.faults.heal()
+    broker.disk.faults.heal()
     assert client.produce("orders", batch(1, 100)).base_offset == written
     assert everything(client, "orders") == list(range(written + 1))
 
@@ -67,7 +67,7 @@ def test_a_full_disk_does_not_fill_the_log_of_the_process(caplog: pytest.LogCapt
     broker = SimBroker().start()
     client = broker.client()
     client.create_topic("orders")
-    broker.world.disk.faults.fail_next("write", "/data/orders-0/*", errno.ENOSPC, times=None)
+    broker.disk.faults.fail_next("write", "/data/orders-0/*", errno.ENOSPC, times=None)
     for _ in range(100):
         client.produce("orders", batch(1, 100))
     assert len([line for line in caplog.messages if "No space left" in line]) == 1
@@ -83,7 +83,7 @@ def test_nothing_acknowledged_is_lost_on_a_disk_that_fills_up(seed: int) -> None
     client = broker.client()
     client.create_topic("orders")
     client.produce("orders", batch(1, 100))
-    disk = broker.world.disk
+    disk = broker.disk
     disk.faults.capacity_bytes = disk.allocated_bytes() + 100_000 + 3000 * seed
     acknowledged = 1
     refused = 0
@@ -111,11 +111,11 @@ def test_nothing_acknowledged_is_lost_on_a_disk_that_fills_up(seed: int) -> None
 def test_a_topic_that_is_made_on_a_full_disk_can_be_used_when_there_is_room() -> None:
     broker = SimBroker().start()
     client = broker.client()
-    broker.world.disk.faults.fail_next(None, "/data/orders-0*", errno.ENOSPC, times=None)
+    broker.disk.faults.fail_next(None, "/data/orders-0*", errno.ENOSPC, times=None)
     topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
     assert client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7).topics[0].error_code == 0
     assert client.produce("orders", batch(1, 100)).error_code in (STORAGE_ERROR, 6, 5, 3)
-    broker.world.disk.faults.heal()
+    broker.disk.faults.heal()
     wait(broker, 60_000)
     assert client.produce("orders", batch(1, 100)).error_code == 0
     assert broker.failure is None
@@ -148,7 +148,7 @@ def gauges(broker: SimBroker) -> dict[str, int | float]:
 
 def test_a_dead_directory_takes_its_partitions_and_no_others() -> None:
     broker, client, where = failing()
-    broker.world.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
+    broker.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
     for index in where[SECOND]:
         assert client.produce("orders", batch(1, 100), index).error_code == STORAGE_ERROR
         assert client.fetch("orders", 0, index).error_code == STORAGE_ERROR
@@ -160,7 +160,7 @@ def test_a_dead_directory_takes_its_partitions_and_no_others() -> None:
 
 def test_everybody_hears_of_a_dead_directory() -> None:
     broker, client, where = failing()
-    broker.world.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
+    broker.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
     client.produce("orders", batch(1, 100), where[SECOND][0])
     wait(broker, 10_000)  # the controller hears of it with a heartbeat
     told = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="orders")]), 12).topics[0]
@@ -182,18 +182,18 @@ def test_what_waits_for_a_directory_that_dies_is_answered() -> None:
     broker = SimBroker(log_dirs=f"{FIRST},{SECOND}").start()
     client = broker.client()
     client.create_topic("orders", 6, configs={"flush.messages": "1"})
-    broker.world.disk.faults.fail_next("sync", f"{SECOND}/*", errno.EIO, times=None)
+    broker.disk.faults.fail_next("sync", f"{SECOND}/*", errno.EIO, times=None)
     codes = {client.produce("orders", batch(1, 100), index).error_code for index in range(6)}
     assert codes == {0, STORAGE_ERROR}
 
 
 def test_partitions_of_a_dead_directory_are_found_again_when_it_is_repaired() -> None:
     broker, client, where = failing()
-    broker.world.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
+    broker.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
     client.produce("orders", batch(1, 100), where[SECOND][0])
     wait(broker, 10_000)
     broker.kill()
-    broker.world.disk.faults.heal()
+    broker.disk.faults.heal()
     client = broker.start().client()
     for index in [*where[FIRST], *where[SECOND]]:
         assert everything(client, "orders", index) == [0]
@@ -202,7 +202,7 @@ def test_partitions_of_a_dead_directory_are_found_again_when_it_is_repaired() ->
 
 def test_new_topics_go_to_the_directories_that_are_left() -> None:
     broker, client, where = failing()
-    broker.world.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
+    broker.disk.faults.fail_next(None, f"{SECOND}/*", errno.EIO, times=None)
     client.produce("orders", batch(1, 100), where[SECOND][0])
     wait(broker, 10_000)
     client.create_topic("later", 4)
@@ -218,6 +218,6 @@ def test_the_last_directory_ends_the_broker() -> None:
     broker = SimBroker().start()
     client = broker.client()
     client.create_topic("orders")
-    broker.world.disk.faults.fail_next(None, "/data/*", errno.EIO, times=None)
+    broker.disk.faults.fail_next(None, "/data/*", errno.EIO, times=None)
     with pytest.raises(NoLiveLogDirError, match="/data/orders-0"):
         client.produce("orders", batch(1, 100))

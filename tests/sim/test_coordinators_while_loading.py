@@ -9,7 +9,7 @@ import pytest
 
 from support.brokers.simulated import SimBroker, SimClient
 from support.conversations.conversation import offset_request
-from support.requests.case import DATA, Place
+from support.requests.case import DATA, ServerFacts
 from support.requests.consumer_groups import heartbeat, joining
 from support.requests.offsets import commit, delete, fetch
 from tailrace.coordinator.shard import Shard, ShardState
@@ -45,7 +45,7 @@ LATEST = -1
 ONE = ((DATA, (0,)),)
 
 
-def requests_of_groups(place: Place) -> Iterator[tuple[Request, int]]:
+def requests_of_groups(facts: ServerFacts) -> Iterator[tuple[Request, int]]:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     yield (
         JoinGroupRequest(group_id=GROUP, session_timeout_ms=10_000, protocol_type="consumer", protocols=protocols),
@@ -57,9 +57,9 @@ def requests_of_groups(place: Place) -> Iterator[tuple[Request, int]]:
     yield ListGroupsRequest(), 5
     yield DeleteGroupsRequest(groups_names=[GROUP]), 2
     for version in range(2, 11):
-        yield commit(place, version, GROUP, 99, topics=ONE), version
+        yield commit(facts, version, GROUP, 99, topics=ONE), version
     for version in range(1, 11):
-        yield fetch(place, version, GROUP, topics=ONE), version
+        yield fetch(facts, version, GROUP, topics=ONE), version
     yield delete(GROUP, ONE), 0
     part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
     topics = [TxnOffsetCommitRequestTopic(name=DATA, partitions=[part])]
@@ -118,10 +118,10 @@ class Loaded:
         self.broker = SimBroker(offsets_topic_num_partitions="1", transaction_state_log_num_partitions="1").start()
         self.client: SimClient = self.broker.client()
         topic = self.client.create_topic(DATA, 3)
-        self.place = Place("", {DATA: topic.topic_id})
+        self.facts = ServerFacts("", {DATA: topic.topic_id})
         for kind in (0, 1):
             self.client.ask(FindCoordinatorRequest(key="any", key_type=kind), 3)
-        assert codes(self.client.ask(commit(self.place, 9, GROUP, 7, topics=ONE), 9)) == {0}
+        assert codes(self.client.ask(commit(self.facts, 9, GROUP, 7, topics=ONE), 9)) == {0}
         assert codes(self.client.ask(InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=1000), 4)) == {
             0
         }
@@ -138,7 +138,7 @@ class Loaded:
     def seen(self) -> list[Any]:
         return [
             self.client.ask(DescribeGroupsRequest(groups=[GROUP]), 6),
-            self.client.ask(fetch(self.place, 9, GROUP, topics=None), 9),
+            self.client.ask(fetch(self.facts, 9, GROUP, topics=None), 9),
             self.client.ask(DescribeTransactionsRequest(transactional_ids=[NAME]), 0),
         ]
 
@@ -149,7 +149,7 @@ def test_every_api_says_so_and_changes_nothing() -> None:
     before, ends = loaded.seen(), loaded.ends()
     for shard in loaded.shards():
         shard.state = ShardState.LOADING
-    for request, version in (*requests_of_groups(loaded.place), *requests_of_transactions()):
+    for request, version in (*requests_of_groups(loaded.facts), *requests_of_transactions()):
         found = codes(loaded.client.ask(request, version))
         assert found == {LOADING}, f"{type(request).__name__} in version {version}: {found}"
     beat = loaded.client.ask(HeartbeatRequest(group_id=GROUP, member_id="m"), 4)

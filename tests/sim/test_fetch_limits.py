@@ -152,3 +152,21 @@ def test_partitions_of_a_session_take_turns_when_the_response_has_no_room_for_al
         assert size == SIZE
         served.append(index)
     assert sorted(served[:3]) == sorted(served[3:]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_partitions_of_a_topic_are_together_in_the_response(by_id: bool) -> None:
+    """From version 13 on a topic has only its id, before that only its name."""
+    client = SimBroker().start().client()
+    ids = {name: client.create_topic(name, 2).topic_id for name in ("orders", "payments")}
+    topics = [
+        FetchTopic(
+            **({"topic_id": topic_id} if by_id else {"topic": name}),
+            partitions=[FetchPartition(partition=index, partition_max_bytes=ALL) for index in (0, 1)],
+        )
+        for name, topic_id in ids.items()
+    ]
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=ALL, topics=topics)
+    response = client.ask(fetch, 13 if by_id else 12)
+    found = [(each.topic_id if by_id else each.topic, len(each.partitions)) for each in response.responses]
+    assert found == [(key, 2) for key in (ids.values() if by_id else ids)]

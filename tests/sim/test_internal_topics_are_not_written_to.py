@@ -24,7 +24,7 @@ def test_a_client_cannot_write_there(topic: str, version: int, transactional_id:
     records = bytes(batch() if transactional_id is None else in_transaction(7, 0))
     data = TopicProduceData(
         name=topic,
-        topic_id=broker.node.image.topics[topic].id.raw,
+        topic_id=broker.node.image.topics[topic].id,
         partition_data=[PartitionProduceData(index=0, records=records)],
     )
     request = ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=1000, topic_data=[data])

@@ -330,7 +330,7 @@ def test_a_deleted_topic_is_unknown() -> None:
 def test_a_group_begins_where_it_is_set_to(reset: str, expected: list[int]) -> None:
     broker = a_broker()
     set_group(broker, "share.auto.offset.reset", reset)
-    now_ms = broker.world.clock.now_ms()
+    now_ms = broker.clock.now_ms()
     produce(broker, 2, timestamp=now_ms - 60_000)
     produce(broker, 2, timestamp=now_ms)
     reader = ShareReader(broker, "m").join()

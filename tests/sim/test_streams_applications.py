@@ -11,7 +11,7 @@ from support.conversations.simulated import PausingClient
 from support.conversations.streams_groups import SETTINGS
 from support.conversations.streams_members import StreamsParty, Thread, subtopology, topology
 from support.coordinators.group_records import texts
-from support.requests.case import Place
+from support.requests.case import ServerFacts
 from tailrace.coordinator.streams.status import StatusCode
 from tailrace.model.errors import UnsupportedVersionError
 from tailrace.protocol.messages.create_topics import CreateTopicsRequest
@@ -25,7 +25,7 @@ TO_LOWER = 2
 
 def a_party(broker: SimBroker) -> StreamsParty:
     client: Any = PausingClient(broker)
-    return StreamsParty(Talk(client, Place("")), "app")
+    return StreamsParty(Talk(client, ServerFacts("")), "app")
 
 
 def an_application(broker: SimBroker, **store: Any) -> tuple[StreamsParty, Thread]:

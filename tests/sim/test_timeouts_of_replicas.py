@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from silent_brokers import register_silent_broker
 
-from support.brokers.simulated import CONTROLLER, SimBroker, SimClient, produce_request
+from support.brokers.simulated import SimBroker, SimClient, produce_request
 from support.logs.builders import batch
-from tailrace.metadata.versions import SUPPORTED_FEATURES
-from tailrace.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from tailrace.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from tailrace.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -44,37 +42,11 @@ def client() -> SimClient:
     return client
 
 
-def register_silent_broker(broker: SimBroker) -> None:
-    controller = broker.client(CONTROLLER)
-    registration = BrokerRegistrationRequest(
-        broker_id=2,
-        cluster_id=broker.node.cluster_id,
-        incarnation_id=bytes([2]) * 16,
-        listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9192, security_protocol=0)],
-        features=[
-            Feature(name=name, min_supported_version=first, max_supported_version=last)
-            for name, (first, last) in SUPPORTED_FEATURES.items()
-        ],
-        log_dirs=[bytes([200]) * 16],
-    )
-    registered: Any = controller.ask(registration, 4)
-    assert registered.error_code == 0, registered
-    beat: Any = controller.ask(
-        BrokerHeartbeatRequest(
-            broker_id=2,
-            broker_epoch=registered.broker_epoch,
-            current_metadata_offset=broker.node.image.offset,
-        ),
-        1,
-    )
-    assert not beat.is_fenced, beat
-
-
 def expire(client: SimClient, ms: int = TIMEOUT_MS) -> None:
     """Let time pass while the disk does nothing."""
     broker = client._broker
-    broker.world.clock.advance(ms)
-    broker.node.purgatory.expire_due(broker.world.clock.monotonic_ms())
+    broker.universe.run_for(ms)
+    broker.node.purgatory.expire_due(broker.clock.monotonic_ms())
 
 
 def results(response: Any) -> dict[str, tuple[int, int]]:
@@ -105,6 +77,21 @@ def test_a_produce_that_replicas_do_not_acknowledge_in_time_says_so(client: SimC
     log = client._broker.node.replicas.partition("pair", 0).log
     assert log is not None
     assert log.log_end_offset == 1, "it was written all the same"
+
+
+@pytest.mark.spec("RP-08")
+def test_a_produce_that_times_out_returns_the_time_of_the_append(client: SimClient) -> None:
+    """Kafka changes only the error of a batch that is written but not acknowledged."""
+    broker = client._broker
+    log = broker.node.replicas.partition("pair", 0).log
+    assert log is not None
+    log.use_config(replace(log.config, message_timestamp_type="LogAppendTime"))
+    appended_ms = broker.clock.now_ms()
+    asked = client.post(to("pair"), 9)
+    expire(client)
+    (topic,) = client.read().pop(asked).responses
+    (part,) = topic.partition_responses
+    assert (part.error_code, part.base_offset, part.log_append_time_ms) == (TIMED_OUT, 0, appended_ms)
 
 
 @pytest.mark.spec("RP-08")

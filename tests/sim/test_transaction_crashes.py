@@ -50,7 +50,7 @@ def crashed(is_new: bool, commit: bool, after: int, point: CrashPoint) -> tuple[
     """A broker that was killed `after` so many file operations; whether it was."""
     broker = furnished()
     said: list[str] = []
-    disk = broker.world.disk
+    disk = broker.disk
     disk.crash_at(disk.ops + after, point)
     with suppress(SimulatedCrash):
         life_of_a_producer(broker, is_new, commit, said)

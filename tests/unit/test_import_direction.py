@@ -20,7 +20,7 @@ LAYERS = (
     {"broker", "client"},
     {"controller", "coordinator"},
     {"replication", "tiered", "raft"},
-    {"metadata"},
+    {"metadata", "peers"},
     {"storage"},
     {"record", "protocol", "config"},
     {"env", "metrics"},

@@ -1,21 +1,24 @@
-"""The error codes that an answer holds, wherever in it they stand: what Kafka's ErrorsPerSec counts."""
+"""Error codes of responses: those that a response has at any depth, and the response to a request that failed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from tailrace.protocol.message import Struct
+from tailrace.model.errors import NotControllerError, NotLeaderOrFollowerError, TailraceError
+from tailrace.protocol.message import Response, Struct
+from tailrace.protocol.messages.describe_quorum import DescribeQuorumResponse
 from tailrace.protocol.schema import ArrayOf
 
 ERROR_CODE = "error_code"
+ERROR_MESSAGE = "error_message"
 
 # By class: whether it has an error code, and its arrays of structs that have some within them.
 _plans: dict[type[Struct], tuple[bool, tuple[str, ...]]] = {}
 
 
 def error_codes(struct: Struct) -> Iterator[int]:
-    """Those that are not 0."""
+    """Those that are not 0, at any depth: what Kafka's ErrorsPerSec counts."""
     has_code, arrays = _plan(type(struct))
     if has_code:
         code: int = getattr(struct, ERROR_CODE)
@@ -24,6 +27,23 @@ def error_codes(struct: Struct) -> Iterator[int]:
     for name in arrays:
         for element in getattr(struct, name) or ():
             yield from error_codes(element)
+
+
+def names_other_controller(response: Response) -> bool:
+    """Whether the sender says that it is not the active controller, at any depth of the response."""
+    sign = NotLeaderOrFollowerError if isinstance(response, DescribeQuorumResponse) else NotControllerError
+    return sign.code in error_codes(response)
+
+
+def refusal(kind: type[Response], error: TailraceError) -> Response | None:
+    """The response to a request that failed as a whole; None if the response has no field for that."""
+    fields = {declared.name for declared in kind.__fields__}
+    if ERROR_CODE not in fields:
+        return None
+    response = kind(error_code=error.code)
+    if ERROR_MESSAGE in fields:
+        response.error_message = str(error)  # type: ignore[attr-defined]
+    return response
 
 
 def _plan(kind: type[Struct]) -> tuple[bool, tuple[str, ...]]:

@@ -4,6 +4,8 @@ A request is answered when the topic is there, with its logs where this broker l
 answers at once that there is no such topic, and the client retries: docs/compatibility.md has the reasons for the
 difference. One creation of a topic is under way at a time, however many requests wait for it.
 
+The topics of coordinators get the replication factor of their settings, or 1 if no registered broker can replicate.
+
 Who may call. Handlers, on the node's thread.
 """
 
@@ -15,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.forwarding import LONGEST_WAIT_MS, when_logs_are_there
-from tailrace.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from tailrace.model.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from tailrace.protocol.message import Response
 from tailrace.protocol.messages.create_topics import (
     CreatableTopic,
@@ -50,9 +52,12 @@ class AutoTopicCreation:
         if not new:
             return
         config = self._node.config
-        request = CreateTopicsRequest(
-            topics=[creatable_topic(name, config) for name in new], timeout_ms=config.request_timeout_ms
-        )
+        topics = [creatable_topic(name, config) for name in new]
+        if not any(broker.can_replicate for broker in self._node.image.brokers.values()):
+            for topic in topics:
+                if topic.name in INTERNAL_TOPICS:
+                    topic.replication_factor = 1
+        request = CreateTopicsRequest(topics=topics, timeout_ms=config.request_timeout_ms)
         self._node.controller.send(request, _VERSION, partial(self._answered, new))
 
     def _give_up(self, asked: _Asked) -> None:

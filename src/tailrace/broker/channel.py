@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tailrace.broker.answer_errors import refusal
 from tailrace.broker.commit_lane import CommitLane
 from tailrace.broker.context import RequestContext, Slot
 from tailrace.broker.fetch_lane import FetchLane
@@ -28,6 +29,7 @@ from tailrace.protocol.frame import (
     decode_request,
     decode_request_header,
     encode_response,
+    wrong_size,
 )
 from tailrace.protocol.message import Response
 from tailrace.protocol.schema import Payload
@@ -152,8 +154,7 @@ class Channel:
                 raise self._wrong_size(size)
 
     def _wrong_size(self, size: int) -> InvalidRequestError:
-        limit = self._max_request_bytes
-        return InvalidRequestError(f"a request of {size} bytes: it has {MIN_REQUEST_BYTES} to {limit}")
+        return wrong_size(size, self._max_request_bytes)
 
     def _handle(self, frame: bytes) -> None:
         header, position = decode_request_header(frame)
@@ -168,7 +169,7 @@ class Channel:
             self.answer(slot, encode_response(header, response, version=0))
             return
         request = decode_request(header, frame, position)
-        if key == FETCH:
+        if key == FETCH and not self._dispatch.is_controller:  # there, fetches are about the metadata log
             self._fetches.learn(header, request, frame)
         elif key == OFFSET_COMMIT:
             self._commits.learn(header, request, frame)
@@ -180,6 +181,7 @@ class Channel:
             self.peer_host,
             now_ms,
             is_controller_listener=self._dispatch.is_controller,
+            correlation_id=header.correlation_id,
             slot=slot,
             connection=self,
         )
@@ -208,15 +210,12 @@ class Channel:
 
     def _refuse(self, kind: type[Response], error: TailraceError, reply: Callable[[Response], None]) -> None:
         """A handler let an error out: the whole request has failed."""
-        fields = {field.name for field in kind.__fields__}
-        if "error_code" not in fields:
+        response = refusal(kind, error)
+        if response is None:
             _log.warning("%s is answered by closing the connection: %s", kind.__name__, error)
             self._transport.close()
-            return
-        response = kind(error_code=error.code)
-        if "error_message" in fields:
-            response.error_message = str(error)  # type: ignore[attr-defined]
-        reply(response)
+        else:
+            reply(response)
 
     # Out
 

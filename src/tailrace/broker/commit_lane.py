@@ -78,7 +78,7 @@ class CommitLane:
             known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
             if known is None or any(row.partition_index not in known.partitions for row in topic.partitions):
                 return None
-            topic.name, topic.topic_id = known.name, known.id.raw
+            topic.name, topic.topic_id = known.name, known.id
             topics.append(known)
         from tailrace.coordinator.offsets.prepared_commit import PreparedCommit  # with the rest of the coordinator
 

@@ -2,7 +2,8 @@
 
 The broker refuses what makes no sense in itself, checks changes of its own settings against what it runs with, and
 keeps the levels of loggers to itself. The rest goes to the controller; the answers are put together in the order of
-the request.
+the request. A controller listener also takes the settings of other brokers: they may be down, and then nothing but the
+controller's own rules can check them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tailrace.config.validation import (
     incrementally_altered,
     usable_broker_overrides,
 )
+from tailrace.controller.configs import MAX_ID_DIGITS
 from tailrace.model.errors import InvalidConfigError, RefusedRequestError, TailraceError
 from tailrace.protocol.apis import api_of
 
@@ -72,6 +74,7 @@ def judge(
     *,
     is_incremental: bool,
     validate_only: bool,
+    takes_any_broker: bool,
 ) -> dict[int, Verdict]:
     """Verdicts by place in the request; what is not among them is for the controller."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
@@ -79,6 +82,8 @@ def judge(
     for place, resource in enumerate(resources):
         if counts[resource.resource_type, resource.resource_name] > 1:
             verdicts[place] = Verdict(RefusedRequestError.code, "each resource may stand in a request once")
+            continue
+        if takes_any_broker and resource.resource_type == BROKER and not _is_meant(node, resource.resource_name):
             continue
         try:
             if _is_done(node, resource, changes_of(resource), is_incremental, validate_only):
@@ -110,9 +115,13 @@ def _is_done(node: Node, resource: Resource, changes: list[Change], is_increment
     return False
 
 
+def _is_meant(node: Node, name: str) -> bool:
+    return name in ("", str(node.node_id))
+
+
 def _check_node_id(node: Node, name: str) -> None:
     digits = name.removeprefix("-").removeprefix("+")
-    if not digits.isascii() or not digits.isdecimal():
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > MAX_ID_DIGITS:
         raise RefusedRequestError(f"a node's id is a whole number, not {name!r}")
     if int(name) != node.node_id:
         raise RefusedRequestError(f"this is node {node.node_id}, not {name}: ask that one")
@@ -151,12 +160,23 @@ def alter(
     *,
     is_incremental: bool,
 ) -> None:
-    """Judge what is the broker's to judge, have the controller decide the rest, and answer in the request's order.
+    """Check what the broker is responsible for, let the controller decide the rest, and respond in the request's order.
 
-    The two requests, and their answers, have the same fields; `answer_kind` is the answer's part for one resource.
+    If the request is forwarded, the broker that forwarded it has checked its part. The two requests and their responses
+    have the same fields; `answer_kind` is the part of the response for one resource.
     """
+    if context.is_forwarded:
+        to_controller(node, context, request, reply)
+        return
     resources, kind, response_kind = request.resources, type(request), api_of(request.KEY).response
-    verdicts = judge(node, resources, changes_of, is_incremental=is_incremental, validate_only=request.validate_only)
+    verdicts = judge(
+        node,
+        resources,
+        changes_of,
+        is_incremental=is_incremental,
+        validate_only=request.validate_only,
+        takes_any_broker=context.is_controller_listener,
+    )
     rest = [resource for place, resource in enumerate(resources) if place not in verdicts]
 
     def answered(response: Any) -> None:

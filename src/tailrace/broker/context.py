@@ -28,12 +28,18 @@ class ClientConnection(Protocol):
 
 
 class RequestContext:
-    """`listener` is the name of the one that the client connected to; `now_ms` is the wall clock at arrival."""
+    """`listener` is the name of the one that the client connected to; `now_ms` is the wall clock at arrival.
+
+    A request that is forwarded was checked by the broker that its client connected to; `peer_host` and `client_id` are
+    the client's.
+    """
 
     __slots__ = (
         "client_id",
         "connection",
+        "correlation_id",
         "is_controller_listener",
+        "is_forwarded",
         "listener",
         "now_ms",
         "peer_host",
@@ -50,6 +56,8 @@ class RequestContext:
         now_ms: int,
         *,
         is_controller_listener: bool = False,
+        is_forwarded: bool = False,
+        correlation_id: int = 0,
         slot: Slot | None = None,
         connection: ClientConnection | None = None,
     ) -> None:
@@ -59,6 +67,8 @@ class RequestContext:
         self.peer_host = peer_host
         self.now_ms = now_ms
         self.is_controller_listener = is_controller_listener
+        self.is_forwarded = is_forwarded
+        self.correlation_id = correlation_id
         self.slot = slot
         self.connection = connection
 

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,11 @@ from tailrace.coordinator.records import GROUP_RECORDS, SHARE_STATE_RECORDS, TRA
 from tailrace.coordinator.runtime import CoordinatorRuntime, WhenCommitted
 from tailrace.coordinator.shard import Committed, Shard
 from tailrace.metadata.delta import MetadataDelta
+from tailrace.metadata.partition_registration import NO_LEADER
 from tailrace.model.errors import RequestTimedOutError
+from tailrace.model.ids import TopicPartition
 from tailrace.model.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from tailrace.model.line_limit import LineLimit
 from tailrace.replication.partition import ALL_IN_SYNC, Partition
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from tailrace.coordinator.groups.shard import GroupShard
     from tailrace.coordinator.share_state.shard import ShareStateShard
     from tailrace.coordinator.transactions.shard import TransactionShard
+
+_log = logging.getLogger(__name__)
 
 
 class Coordinators:
@@ -34,6 +40,7 @@ class Coordinators:
         self._node = node
         self._metrics = GroupMetrics(node)
         self._markers = MarkerSender(node)
+        self._lines = LineLimit()
         self.groups: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             CONSUMER_OFFSETS,
             GROUP_RECORDS,
@@ -89,6 +96,23 @@ class Coordinators:
 
     def of_topic(self, topic: str) -> CoordinatorRuntime[Any] | None:
         return self._by_topic.get(topic)
+
+    def is_led_elsewhere(self, partition: TopicPartition) -> bool:
+        """Whether another broker leads it: a transaction that this broker coordinates cannot write to it."""
+        topic = self._node.image.topics.get(partition.topic)
+        registration = None if topic is None else topic.partitions.get(partition.partition)
+        leader = NO_LEADER if registration is None else registration.leader
+        if leader in (NO_LEADER, self._node.node_id):
+            return False
+        if self._lines.is_due("elsewhere", self._node.env.clock.monotonic_ms()):
+            _log.warning(
+                "transaction refused, another broker leads its partition partition=%s leader=%s coordinator=%s: "
+                "transactions need the coordinator and all partitions on one broker in this release",
+                partition,
+                leader,
+                self._node.node_id,
+            )
+        return True
 
     def role_changed(self, partition: Partition) -> None:
         runtime = self._by_topic.get(partition.topic)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Reply = Callable[[Any], None]
 Handler = Callable[["Node", "RequestContext", Any, Reply], None]
 
+_OTHER_LISTENER: Final = "check that the client has the address of a broker, or of a controller, as it needs"
 _OLDEST_LISTED_PRODUCE: Final = 0  # librdkafka wants to see versions that nobody serves any more
 
 # Module of `tailrace.broker.handlers` by api key. Produce is not handled one by one, but in runs.
@@ -36,7 +37,7 @@ BROKER_HANDLERS: Final = {
     16: "list_groups",
     18: "api_versions",
     19: "create_topics",
-    20: "delete_topics",
+    20: "controller_request",
     21: "delete_records",
     22: "init_producer_id",
     23: "offset_for_leader_epoch",
@@ -54,14 +55,16 @@ BROKER_HANDLERS: Final = {
     35: "describe_log_dirs",
     37: "create_partitions",
     42: "delete_groups",
-    43: "elect_leaders",
+    43: "controller_request",
     44: "incremental_alter_configs",
+    45: "controller_request",
+    46: "controller_request",
     47: "offset_delete",
-    55: "describe_quorum",
-    57: "update_features",
+    55: "controller_request",
+    57: "controller_request",
     60: "describe_cluster",
     61: "describe_producers",
-    64: "unregister_broker",
+    64: "controller_request",
     65: "describe_transactions",
     66: "list_transactions",
     68: "consumer_group_heartbeat",
@@ -72,6 +75,8 @@ BROKER_HANDLERS: Final = {
     77: "share_group_describe",
     78: "share_fetch",
     79: "share_acknowledge",
+    80: "controller_request",
+    81: "controller_request",
     83: "initialize_share_group_state",
     84: "read_share_group_state",
     85: "write_share_group_state",
@@ -84,24 +89,38 @@ BROKER_HANDLERS: Final = {
     92: "delete_share_group_offsets",
 }
 CONTROLLER_HANDLERS: Final = {
+    1: "raft",
     18: "api_versions",
     19: "create_topics",
-    20: "delete_topics",
+    20: "controller_request",
     29: "acls",
     30: "acls",
     31: "acls",
     32: "describe_configs",
     33: "alter_configs",
     37: "create_partitions",
-    43: "elect_leaders",
+    43: "controller_request",
     44: "incremental_alter_configs",
-    55: "describe_quorum",
-    57: "update_features",
+    45: "controller_request",
+    46: "controller_request",
+    52: "raft",
+    53: "raft",
+    54: "raft",
+    55: "controller_request",
+    56: "controller_request",
+    57: "controller_request",
+    58: "envelope",
+    59: "raft",
     60: "describe_cluster",
-    62: "broker_registration",
-    63: "broker_heartbeat",
-    64: "unregister_broker",
-    67: "allocate_producer_ids",
+    62: "controller_request",
+    63: "controller_request",
+    64: "controller_request",
+    67: "controller_request",
+    70: "controller_request",
+    73: "controller_request",
+    80: "raft",
+    81: "raft",
+    82: "raft",
 }
 
 
@@ -119,7 +138,7 @@ class Dispatch:
     def handler(self, key: int, version: int) -> Handler | None:
         """None for ApiVersions in a version that does not exist. Otherwise what cannot be handled is an error."""
         if key not in self._modules:
-            raise InvalidRequestError(f"api key {key} is not served on this listener")
+            raise InvalidRequestError(f"api key {key} is not served on this listener; next step: {_OTHER_LISTENER}")
         api = APIS[key]
         if not api.first_version <= version <= api.last_stable_version:
             if key == API_VERSIONS:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.partition_registration import NO_LEADER, PartitionRegistration, is_online_directory
 from tailrace.model.errors import LeaderNotAvailableError, ListenerNotFoundError
+from tailrace.model.ids import DirectoryId
 
 
 class SeenBroker(NamedTuple):
@@ -30,7 +31,7 @@ class ListenerView:
         self._seen: list[SeenBroker] = []
         self._reachable: set[int] = set()
         """Also fenced ones: a leader stays one until the controller says otherwise."""
-        self._directories: dict[int, tuple[bytes, ...]] = {}
+        self._directories: dict[int, tuple[DirectoryId, ...]] = {}
         """Of the brokers that are reachable and not fenced."""
         for broker in image.brokers.values():
             endpoint = broker.endpoint(listener)

@@ -25,6 +25,7 @@ from tailrace.metrics.prometheus import CONTENT_TYPE, Page
 from tailrace.metrics.quantiles import RecentQuantiles
 from tailrace.metrics.reading import Later, Reading
 from tailrace.metrics.samples import Samples
+from tailrace.model.noop import noop
 
 LONGEST_READING_S: Final = 20.0
 LONGEST_PROBE_S: Final = 3.0
@@ -92,7 +93,7 @@ class Exporter:
 
     def _show_health(self) -> Answer:
         try:
-            self._ask(lambda: None)
+            self._ask(noop)
         except Empty:
             return short(503, f"the broker's thread has not answered for {LONGEST_PROBE_S:g} s")
         return short(200, "alive")

@@ -22,7 +22,7 @@ LONGEST_WAIT_MS: Final = 2000
 def to_controller(node: Node, context: RequestContext, request: Request, reply: Callable[[Any], None]) -> None:
     """The controller's answer has the type that belongs to the request."""
     if not context.is_controller_listener:
-        node.controller.send(request, context.version, reply)
+        node.controller.forward(request, context, reply)
     elif node.local_controller is None:
         raise NotControllerError(f"node {node.node_id} is no controller")
     else:
@@ -30,11 +30,14 @@ def to_controller(node: Node, context: RequestContext, request: Request, reply: 
 
 
 def to_controller_and_logs(node: Node, context: RequestContext, request: Request, reply: Callable[[Any], None]) -> None:
-    """The same for requests that make partitions: the answer waits a little for the logs of those.
+    """The same for requests that create partitions: on a broker listener the response waits for this broker's logs.
 
-    Kafka answers before, and who then writes at once is told to come again.
+    Kafka responds before, and a client that writes at once gets an error that it must retry.
     """
-    to_controller(node, context, request, lambda response: when_logs_are_there(node, lambda: reply(response)))
+    if context.is_controller_listener:
+        to_controller(node, context, request, reply)
+    else:
+        to_controller(node, context, request, lambda response: when_logs_are_there(node, lambda: reply(response)))
 
 
 def when_logs_are_there(node: Node, done: Callable[[], None]) -> None:

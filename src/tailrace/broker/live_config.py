@@ -2,7 +2,7 @@
 
 Overrides are in the metadata: for one broker, for all brokers, for single topics. `apply` takes what a delta changed
 and hands it to whoever lives by it: logs, the cleaner, moves between directories; others read `config` each time, or
-ask to be told through `on_change`. It must run before the replicas take the same delta: a new log is made with its
+listen to `on_change`. It must run before the replicas take the same delta: a new log is made with its
 topic's settings.
 
 Overrides that cannot be (Kafka, or another version, wrote them) are left out with a warning: a broker with a default
@@ -12,7 +12,7 @@ too many is better than none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -32,12 +32,12 @@ from tailrace.config.validation import (
 )
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import CLUSTER_DEFAULT, MetadataImage
+from tailrace.model.listeners import Listeners
 from tailrace.storage.cleaner.cleaner import LogCleaner
 from tailrace.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
 
-Told = Callable[[ServerConfig, ServerConfig], None]
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -47,8 +47,8 @@ class LiveConfig:
         """As the process was started."""
         self.config = static
         """What holds now."""
-        self.on_change: list[Told] = []
-        """Called with the settings before and after, when some have changed."""
+        self.on_change: Listeners[ServerConfig, ServerConfig] = Listeners()
+        """Settings have changed: those before and those after."""
         self._cluster: Mapping[str, str] = _NOTHING
         self._broker: Mapping[str, str] = _NOTHING
         self._logs: LogManager | None = None
@@ -85,7 +85,7 @@ class LiveConfig:
         self._broker = self._usable(image, str(self.static.node_id))
         before = self.config
         try:
-            after = ServerConfig.of(layered(self.static.settings, self._cluster, self._broker))
+            after = self.static.with_settings(layered(self.static.settings, self._cluster, self._broker))
         except ConfigError as error:
             _log.error("settings from the metadata do not go together, and those before stay: %s", error)
             return
@@ -94,8 +94,7 @@ class LiveConfig:
         self.config = after
         if self._logs is not None:
             _push(after, self._logs)
-        for tell in self.on_change:
-            tell(before, after)
+        self.on_change(before, after)
 
     def _usable(self, image: MetadataImage, name: str) -> Mapping[str, str]:
         usable, refused = usable_broker_overrides(image.broker_config(name), is_cluster_default=not name)
@@ -126,7 +125,7 @@ class LiveConfig:
             merged = layered(self.static.settings, overrides, self._broker)
         else:
             merged = layered(self.static.settings, self._cluster, overrides)
-        check_reconfiguration(self.config, ServerConfig.of(merged))
+        check_reconfiguration(self.config, self.static.with_settings(merged))
 
 
 def _push(config: ServerConfig, logs: LogManager) -> None:

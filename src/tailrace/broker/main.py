@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 
 from tailrace.broker.bind_error import BindError
 from tailrace.broker.exporter import Exporter
+from tailrace.broker.metrics import BrokerState
 from tailrace.broker.node import Node
 from tailrace.broker.process_metrics import ProcessMetrics
 from tailrace.broker.reactor import Reactor
+from tailrace.broker.socket_network import SocketNetwork
 from tailrace.broker.socket_server import SocketServer
 from tailrace.broker.stop_signals import StopSignals
 from tailrace.config.listeners import Listener
@@ -31,7 +33,11 @@ _log = logging.getLogger(__name__)
 SPARE_JOB_THREADS: Final = 4
 FREEZE_EVERY_PARTITIONS: Final = 500
 FREEZE_CHECK_MS: Final = 2000
-LONGEST_SHUTDOWN_S: Final = 420  # longer than the controller is waited for: the logs are to be closed after that
+DEFAULT_THRESHOLDS: Final = gc.get_threshold()
+NEVER: Final = 1 << 30
+WAITING_LINE_S: Final = 8
+MAX_WAITING_INTERVAL_S: Final = 512
+MAX_SHUTDOWN_S: Final = 420  # longer than a broker waits for the controller: the logs are closed after that
 
 
 class Ready(NamedTuple):
@@ -56,12 +62,16 @@ class BrokerProcess:
         cleaner_threads = config.broker.cleaner.log_cleaner_threads
         loaders = config.broker.num_recovery_threads_per_data_dir * len(config.broker.directories)
         self._jobs = ThreadJobs(clock, max(cleaner_threads + SPARE_JOB_THREADS, loaders), self._reactor.wake)
-        env = Env(files=RealFiles(), clock=clock, jobs=self._jobs, random=random.Random())
+        self._network = SocketNetwork(self._reactor, self._jobs, clock)
+        env = Env(files=RealFiles(), clock=clock, jobs=self._jobs, random=random.Random(), network=self._network)
         self._node = Node(env, config, _raise_file_limit(), self._failed)
         self._server = SocketServer(
             self._reactor, self._jobs, lambda: self._node.config, self._node.counters, self._node.open_channel
         )
-        self._node.on_left = self._server.hang_up
+        self._node.metadata.loader.on_preparing.add(suspend_full_collections)
+        self._node.metadata.loader.on_prepared.add(resume_full_collections)
+        if config.is_broker:
+            self._node.on_left.add(self._server.hang_up)
         self._exporter: Exporter | None = None
 
     def run(self) -> int:
@@ -71,11 +81,15 @@ class BrokerProcess:
         try:
             self._start_exporter()
             self._node.start(bound, lambda: self._ready(bound))
+            if not self._config.is_alone:  # the other voters must reach this one before there is a leader
+                self._server.start(self._config.controller_listener_names)
+                self._log_waiting_later(0)
             self._reactor.run(self)
         finally:
             if self._exporter is not None:
                 self._exporter.close()
             self._server.close()
+            self._network.close()
             if not self._exit_code:
                 self._jobs.close()  # else what still runs may never end, and ends with the process
                 signals.ignore()
@@ -121,6 +135,23 @@ class BrokerProcess:
         except OSError as error:
             raise BindError("metrics.listener", where, error) from error
 
+    def _log_waiting_later(self, waited_s: int) -> None:
+        self._jobs.later("waiting", WAITING_LINE_S * 1000, partial(self._log_waiting, waited_s + WAITING_LINE_S))
+
+    def _log_waiting(self, waited_s: int) -> None:
+        """A node without a quorum waits as long as it must; its operator should know what for."""
+        if self._is_stopping or self._node.counters.broker_state is not BrokerState.STARTING:
+            return
+        if waited_s & (waited_s - 1) == 0 or waited_s % MAX_WAITING_INTERVAL_S == 0:
+            controllers = ", ".join(map(str, self._node.metadata.other_controllers.addresses))
+            _log.warning(
+                "node waits for the metadata quorum seconds=%s other_controllers=%s: a majority of the voters must run "
+                "and reach each other; check their logs, and controller.quorum.bootstrap.servers",
+                waited_s,
+                controllers,
+            )
+        self._log_waiting_later(waited_s)
+
     def _ready(self, bound: tuple[Listener, ...]) -> None:
         self._server.start()
         gc.collect()
@@ -132,7 +163,7 @@ class BrokerProcess:
 
     def _freeze_from_time_to_time(self, frozen_partitions: int) -> None:
         """Objects of partitions stay: no collection need look at all of them again, a tenth of a second each time."""
-        count = self._node.replicas.count
+        count = self._node.partition_count
         if abs(count - frozen_partitions) >= FREEZE_EVERY_PARTITIONS:
             gc.collect(1)
             gc.freeze()
@@ -150,7 +181,7 @@ class BrokerProcess:
             return
         self._is_stopping = True
         self._server.stop_listening()
-        self._jobs.later("shutdown-timeout", LONGEST_SHUTDOWN_S * 1000, lambda: self._end(1))
+        self._jobs.later("shutdown-timeout", MAX_SHUTDOWN_S * 1000, lambda: self._end(1))
         self._node.shutdown(lambda: self._end(0))
 
     def _failed(self, error: Exception) -> None:
@@ -173,3 +204,15 @@ def _raise_file_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     return soft if soft != resource.RLIM_INFINITY else 1 << 20
+
+
+def suspend_full_collections() -> None:
+    """While a snapshot becomes an image of millions of objects: a full collection stops all threads for 0.2 s."""
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, NEVER)
+
+
+def resume_full_collections() -> None:
+    """The new objects stay as long as the cluster's partitions: no collection needs to look at them again."""
+    gc.freeze()
+    gc.set_threshold(*DEFAULT_THRESHOLDS)

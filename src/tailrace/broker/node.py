@@ -1,29 +1,36 @@
-"""One node: a broker, the controller beside it, and everything they own. It knows no socket.
+"""One node: what its roles share, and what its requests are handled with. It knows no socket.
 
-One thread drives it: requests come in through channels, jobs and deadlines through `due_ms` and `run_due`. The shell
-around it (`broker/main.py`; the simulator in tests) owns the sockets, the clock and the threads of jobs.
+`process.roles` decides what a node is: a broker (`BrokerRole`), a controller (`ControllerRole`), or both over one copy
+of the cluster's metadata (`ClusterMetadata`). One thread drives it: requests come in through channels, jobs and
+deadlines through `due_ms` and `run_due`. The shell around it (`broker/main.py`; the simulator in tests) owns the
+sockets, the clock and the threads of jobs.
 
-    start     format empty directories, lock them, load the metadata log and lead its quorum of one;
-              open the logs that the metadata speaks of; take the roles it gives; register; be unfenced: ready
-    run       the controller writes metadata records; when they are committed the broker applies what they change
+    start     format empty directories, lock them, load the metadata log;
+              a broker opens its logs, takes its roles in the partitions, registers and is unfenced: ready
+    run       the active controller writes metadata records; when they are committed every broker applies them
     shutdown  hand over leadership, write checkpoints, close the metadata log, close every log
 
-What cannot go on (the metadata log fails, the last data directory fails) is told to `failed`: the process must end.
+If the node cannot continue (the metadata log fails, the last data directory fails, the broker cannot register) it calls
+`failed`: the process must end.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from socket import getfqdn
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.broker.auto_creation import AutoTopicCreation
+from tailrace.broker.broker_role import BrokerRole
 from tailrace.broker.channel import Channel, Transport
+from tailrace.broker.cluster_metadata import ClusterMetadata
+from tailrace.broker.controller_link import ControllerLink
+from tailrace.broker.controller_role import ControllerRole
 from tailrace.broker.coordinators import Coordinators
 from tailrace.broker.dispatch import Dispatch
 from tailrace.broker.fetch_sessions import FetchSessions
-from tailrace.broker.lifecycle import BrokerLifecycle
+from tailrace.broker.lifecycle import NO_EPOCH, START_CONTROLLERS
 from tailrace.broker.live_config import LiveConfig
 from tailrace.broker.metrics import BrokerMetrics, BrokerState
 from tailrace.broker.producer_ids import ProducerIds
@@ -31,39 +38,29 @@ from tailrace.broker.purgatory import Purgatory
 from tailrace.broker.replica_directories import ReplicaDirectories
 from tailrace.broker.streams_topics import StreamsTopics
 from tailrace.broker.txn_verification import TxnVerification
-from tailrace.config.listeners import Listener
+from tailrace.config.listeners import WILDCARD_HOSTS, Listener
 from tailrace.config.server import ServerConfig
 from tailrace.controller.controller import Controller
-from tailrace.controller.state import ControllerIdentity
 from tailrace.env import Env
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.endpoint import Endpoint
-from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.versions import NEW_CLUSTER_FEATURES, SUPPORTED_FEATURES
+from tailrace.metadata.versions import SUPPORTED_FEATURES
 from tailrace.metrics.count import Count
 from tailrace.metrics.gauge import Gauge
 from tailrace.metrics.metrics import Metrics
-from tailrace.model.errors import TailraceError
-from tailrace.model.ids import TopicId, TopicPartition
-from tailrace.protocol.message import Request, Response
-from tailrace.protocol.record_frame import VersionedRecord
-from tailrace.raft.format import format_directories
-from tailrace.raft.quorum import Quorum, QuorumEndpoint, QuorumNode
+from tailrace.model.errors import RegistrationTimeoutError
+from tailrace.raft.quorum import Quorum
+from tailrace.raft.quorum_gauges import quorum_gauges
 from tailrace.replication.partition import Partition
 from tailrace.replication.replica_manager import ReplicaManager
-from tailrace.storage.loader import LoadOptions
 from tailrace.storage.manager.log_directories import NodeIdentity
-from tailrace.storage.manager.log_directory import LogDirectory
 from tailrace.storage.manager.log_manager import LogManager
-from tailrace.storage.warm import WarmSet
 
 if TYPE_CHECKING:
+    from tailrace.broker.remote_controller import RemoteController
     from tailrace.broker.shares import Shares
 
-_log = logging.getLogger(__name__)
-
 TICK_MS: Final = 200
-WARM_SHARE: Final = 4  # of the files that may be open, so many-th are old segments and indexes
 
 
 class LeaderEndpoint(NamedTuple):
@@ -73,18 +70,6 @@ class LeaderEndpoint(NamedTuple):
     rack: str | None
 
 
-class LocalController:
-    """The way to the controller when it is in the same process."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def send(self, request: Request, version: int, done: Callable[[Response], None]) -> None:
-        controller = self._node.local_controller
-        assert controller is not None
-        controller.handle(request, version, None, done)
-
-
 class Node:
     def __init__(
         self, env: Env, config: ServerConfig, max_open_files: int, failed: Callable[[Exception], None]
@@ -92,15 +77,48 @@ class Node:
         """Touches no file."""
         self.env = env
         self.live = LiveConfig(config)
+        self.failed = failed
+        """The process must end: see the module."""
         self.node_id = config.node_id
         self.cluster_id = ""
-        self.image = MetadataImage()
+        self.metadata = ClusterMetadata(env, config, failed)
+        self.metadata.loader.on_changed.add(self._metadata_changed)
+        self.image = self.metadata.image
         self.metrics = Metrics()
         self.counters = BrokerMetrics()
         self.purgatory = Purgatory(env.clock)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, env.random)
-        self.controller = LocalController(self)
+        self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
+        self.quorum: Quorum
         self.local_controller: Controller | None = None
+        self._is_loaded = False
+        """Everything that was committed before this start is in the image."""
+        self._is_closing = False
+        self._is_ended = False
+        self._dispatch = Dispatch(is_controller=False)
+        self._controller_dispatch = Dispatch(is_controller=True)
+        self.metrics.add(self.counters.read)
+        self.metrics.add(self.purgatory.gauges)
+        self._controller_role = ControllerRole(self) if config.is_controller else None
+        self._broker_role = BrokerRole(self, max_open_files) if config.is_broker else None
+        self._remote_controller: RemoteController | None = None
+        self.controller: ControllerLink
+        if config.is_alone:
+            assert self._controller_role is not None, "a node that is alone is its own controller"
+            self.controller = self._controller_role
+        else:
+            from tailrace.broker.remote_controller import RemoteController  # a node that is alone starts without it
+
+            self._remote_controller = RemoteController(env, config, self.metadata, self._controller_role)
+            self.controller = self._remote_controller
+        if self._broker_role is not None:
+            self._add_broker_parts(self._broker_role)
+
+    def _add_broker_parts(self, broker: BrokerRole) -> None:
+        """What requests to a broker are handled with; a node without that role has none of these."""
+        self.on_left = broker.on_left
+        self.logs: LogManager
+        self.replicas: ReplicaManager
+        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.env.random)
         self.producer_ids = ProducerIds(self)
         self.auto_topics = AutoTopicCreation(self)
         self.replica_directories = ReplicaDirectories(self)
@@ -110,29 +128,12 @@ class Node:
         self.transactions = self.coordinators.transactions
         self.share_states = self.coordinators.share_states
         self.streams_topics = StreamsTopics(self)
-        self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
-        self.logs: LogManager
-        self.replicas: ReplicaManager
-        self.quorum: Quorum
-        self.lifecycle: BrokerLifecycle
-        self.on_left: Callable[[], None] = _nobody
-        """Told when the cluster knows that this broker is leaving: from then on there is nothing to say to clients."""
-        self._max_open_files = max_open_files
-        self._failed = failed
-        self._metadata_directory: LogDirectory | None = None
-        """Where the metadata log has one of its own, outside of log.dirs: held as long as the node lives."""
-        self._is_closing = False
-        self._is_ended = False
-        self._is_publishing = False
-        """The logs are open: what the metadata changes is applied at once."""
-        self._dispatch = Dispatch(is_controller=False)
-        self._controller_dispatch = Dispatch(is_controller=True)
-        for source in (self.counters.read, self.purgatory.gauges, self.fetch_sessions.gauges, self._share_gauges):
-            self.metrics.add(source)
+        self.metrics.add(self.fetch_sessions.gauges)
+        self.metrics.add(self._share_gauges)
 
     @cached_property
     def shares(self) -> Shares:
-        """What share groups hold of the partitions here. Made, and imported, when somebody asks."""
+        """What share groups hold of the partitions here. Created, and imported, when first used."""
         from tailrace.broker.shares import Shares
 
         return Shares(self)
@@ -144,6 +145,16 @@ class Node:
     def config(self) -> ServerConfig:
         """As it is now: settings change at run time."""
         return self.live.config
+
+    @property
+    def partition_count(self) -> int:
+        """Of the replicas on this node."""
+        return self.replicas.count if self._broker_role is not None else 0
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of the registration of this process, -1 before it. The metadata may list another one under the same id."""
+        return self._broker_role.lifecycle.broker_epoch if self._broker_role is not None else NO_EPOCH
 
     # Requests
 
@@ -168,211 +179,128 @@ class Node:
     # Start
 
     def start(self, bound: tuple[Listener, ...], ready: Callable[[], None]) -> None:
-        """`bound` are the listeners with the ports that they have got. Errors of the directories are raised here."""
-        config = self.config
+        """`bound` are the listeners with their ports. Errors of the directories are raised here."""
         self.counters.broker_state = BrokerState.STARTING
-        self._bound = bound
-        self._tell_ready = ready
         brokers, controllers = self._endpoints(bound)
-        directory = config.metadata_log_dir or config.broker.directories[0]
-        formatted = format_directories(
-            self.env,
-            config.broker.directories,
-            directory,
-            self.node_id,
-            standalone=() if config.controller_quorum_voters else _quorum_endpoints(controllers),
-            features=NEW_CLUSTER_FEATURES,
-        )
+        formatted = self.metadata.format(controllers)
         self.cluster_id = formatted.cluster_id
-        identity = NodeIdentity(formatted.cluster_id, self.node_id)
-        warm = WarmSet(max(self._max_open_files // WARM_SHARE, 64))
-        options = LoadOptions(
-            producer_expiration_ms=config.producer_id_expiration_ms,
-            max_transaction_timeout_ms=config.transaction_max_timeout_ms,
-            verifies_transactions=config.transaction_partition_verification_enable,
+        incarnation_id = self.env.random.randbytes(16)
+        broker, controller = self._broker_role, self._controller_role
+        if broker is not None:
+            broker.open(NodeIdentity(formatted.cluster_id, self.node_id), brokers, incarnation_id)
+            self.logs, self.replicas = broker.logs, broker.replicas
+        self.metadata.open(formatted, controllers)
+        self.quorum = self.metadata.quorum
+        self.metrics.add(lambda: quorum_gauges(self.quorum, self.env.clock.now_ms()))
+        if controller is not None:
+            controller.open(controllers, incarnation_id)
+            self.local_controller = controller.controller
+        self.metadata.start(lambda: self._metadata_loaded(ready))
+        if controller is None:
+            self._check_for_controller_later()
+
+    def _check_for_controller_later(self) -> None:
+        timeout_ms = self.config.initial_broker_registration_timeout_ms
+        self.env.jobs.later("broker-registration-timeout", timeout_ms, self._check_for_controller)
+
+    def _check_for_controller(self) -> None:
+        """Without an active controller a broker cannot start. A node that votes waits: the quorum may need it."""
+        if self._is_loaded or self._is_closing:
+            return
+        if self.metadata.active_controller is not None:  # there is much to load
+            self._check_for_controller_later()
+            return
+        timeout_ms = self.config.initial_broker_registration_timeout_ms
+        self.failed(
+            RegistrationTimeoutError(
+                f"broker {self.node_id} could not register in {timeout_ms} ms: no active controller is known",
+                START_CONTROLLERS,
+            )
         )
-        self.logs = LogManager(self.env, config.broker, identity, warm, options, self.metrics)
-        self.logs.open()
-        if directory not in config.broker.directories:
-            self._metadata_directory = LogDirectory(self.env.files, directory)
-            self._metadata_directory.lock()
-        self.replicas = ReplicaManager(self.env, self.logs, self.node_id, config, self.metrics)
-        self.replicas.on_directory_differs = self._directory_differs
-        self.replicas.on_role_changed = self.coordinators.role_changed
-        incarnation = self.env.random.randbytes(16)
-        controller_identity = ControllerIdentity(
-            self.node_id, self.cluster_id, incarnation, controllers, self.supported_features
-        )
-        quorum_node = QuorumNode(self.node_id, self.cluster_id, formatted.directory_id, _quorum_endpoints(controllers))
-        self.quorum = Quorum(self.env, directory, quorum_node, config, self)
-        self.local_controller = Controller(self.quorum, self.env, self.live, controller_identity, self.metrics)
-        self.lifecycle = BrokerLifecycle(self, brokers, incarnation)
-        self.quorum.start(self._metadata_loaded)
 
     def _endpoints(self, bound: tuple[Listener, ...]) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-        """What brokers and controllers are told to connect to: as advertised, with ports as bound."""
+        """What other nodes connect to, of brokers and of controllers: as advertised, with ports as bound."""
         ports = {listener.name: listener.port for listener in bound}
         config = self.config
-        endpoints = [
+        any_host = "localhost" if config.is_alone else ""
+
+        def endpoint(listener: Listener) -> Endpoint:
+            host = listener.host if listener.host not in WILDCARD_HOSTS else any_host or getfqdn()
+            return Endpoint(listener.name, host, listener.port or ports.get(listener.name, 0))
+
+        brokers = tuple(
             Endpoint(each.name, each.host, each.port or ports.get(each.name, 0)) for each in config.advertised_listeners
-        ]
-        names = config.controller_listener_names
-        controllers = {each.name: each for each in endpoints if each.name in names}
-        for listener in bound:
-            if listener.name in names and listener.name not in controllers:
-                controllers[listener.name] = Endpoint(listener.name, listener.host or "localhost", listener.port)
-        return tuple(each for each in endpoints if each.name not in names), tuple(controllers.values())
+        )
+        return brokers, tuple(endpoint(each) for each in config.advertised_controller_listeners)
 
-    def _metadata_loaded(self) -> None:
-        """Everything that was committed before this start is in the image."""
+    def _metadata_loaded(self, ready: Callable[[], None]) -> None:
         if self._is_closing:
             return
-        configs = self.live.load(self.image)
-        self.counters.broker_state = BrokerState.RECOVERY
-        self.logs.start(self._logs_open, configs, self._is_stray)
+        self._is_loaded = True
+        self._tick()
 
-    def _is_stray(self, partition: TopicPartition, topic_id: TopicId | None) -> bool:
-        """Whether a directory holds what the metadata knows nothing of, or knows elsewhere."""
-        topic = self.image.topics.get(partition.topic)
-        if topic is None or (topic_id is not None and topic.id != topic_id):
-            return True
-        registration = topic.partitions.get(partition.partition)
-        return registration is None or self.node_id not in registration.replicas
+        def running() -> None:
+            self.counters.broker_state = BrokerState.RUNNING
+            ready()
 
-    def _logs_open(self) -> None:
-        if self._is_closing:
-            return
-        self.live.attach(self.logs)
-        self._forget_producers_later()
-        self.replicas.start()
-        self._is_publishing = True
-        self._publish(_everything(self.image))
-        self.lifecycle.start(self._registered)
-
-    def _registered(self) -> None:
-        self.counters.broker_state = BrokerState.RUNNING
-        self._tell_ready()
+        if self._broker_role is not None:
+            self._broker_role.start(running)
+        else:
+            self.live.load(self.image)
+            running()
 
     def why_not_ready(self) -> str | None:
         """None when clients can be served."""
         state = self.counters.broker_state
         return None if state is BrokerState.RUNNING else f"the broker is {state.name.lower().replace('_', ' ')}"
 
-    # The metadata log speaks
+    # Metadata and time
 
-    def loaded(self, records: Iterator[VersionedRecord], offset: int, epoch: int, timestamp_ms: int) -> None:
-        delta = MetadataDelta(self.image)
-        assert self.local_controller is not None
-        kept = list(records)
-        for each in kept:
-            delta.replay(each.record)
-        self._advance(offset, epoch, timestamp_ms)
-        self.local_controller.loaded(iter(kept), offset, epoch, timestamp_ms)
-
-    def committed(self, records: list[VersionedRecord], last_offset: int, epoch: int, timestamp_ms: int) -> None:
-        delta = MetadataDelta(self.image)
-        for each in records:
-            delta.replay(each.record)
-        self._advance(last_offset, epoch, timestamp_ms)
-        assert self.local_controller is not None
-        self.local_controller.committed(records, last_offset, epoch, timestamp_ms)
-        if self._is_publishing and not delta.is_empty:
-            self._publish(delta)
-
-    def _advance(self, offset: int, epoch: int, timestamp_ms: int) -> None:
-        self.image.offset, self.image.epoch, self.image.timestamp_ms = offset, epoch, timestamp_ms
-
-    def became_leader(self, epoch: int) -> None:
-        assert self.local_controller is not None
-        try:
-            self.local_controller.became_leader(epoch)
-        except TailraceError as error:  # a log of a release that this one does not know
-            self.failed(error)
+    def _metadata_changed(self, delta: MetadataDelta) -> None:
+        """What is committed before `_metadata_loaded` is in the image when the broker starts."""
+        if not self._is_loaded:
             return
-        self._tick()
-
-    def failed(self, error: TailraceError) -> None:
-        if self.local_controller is not None:
-            self.local_controller.failed(error)
-        self._failed(error)
+        if self._broker_role is not None:
+            self._broker_role.publish(delta)
+        else:
+            self.live.apply(delta, self.image)
 
     def _tick(self) -> None:
-        if not self._is_ended and self.local_controller is not None:
-            self.local_controller.tick(self.env.clock.monotonic_ms())
-            self.env.jobs.later("controller-tick", TICK_MS, self._tick)
-
-    def _forget_producers_later(self) -> None:
-        def forget() -> None:
-            if not self._is_ended:
-                self.logs.forget_idle_producers()
-                self._forget_producers_later()
-
-        interval_ms = self.config.producer_id_expiration_check_interval_ms
-        self.env.jobs.later("producer-expiration", interval_ms, forget)
-
-    def _publish(self, delta: MetadataDelta) -> None:
-        """Settings first: a new log is made with its topic's. Then roles."""
-        self.live.apply(delta, self.image)
-        self.replicas.apply(delta, self.image)
-        self.coordinators.metadata_changed(delta)
-        if self.node_id in delta.changed_brokers:
-            self._tell_if_left()
-        for topic in delta.deleted_topics:
-            if topic.name not in self.image.topics:
-                self.counters.forget_topic(topic.name)
-
-    def _tell_if_left(self) -> None:
-        """Whoever asked now would hear of a cluster without brokers, and a client may take that for the last word."""
-        registration = self.image.brokers.get(self.node_id)
-        is_leaving = self.counters.broker_state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        if is_leaving and (registration is None or registration.is_fenced):
-            self.on_left()
-
-    def _directory_differs(self, partition: Partition, directory: LogDirectory) -> None:
-        assert directory.id is not None
-        self.replica_directories.report(partition.topic_id, partition.index, directory.id)
+        if self._is_ended:
+            return
+        if self._controller_role is not None:
+            self._controller_role.tick()
+        self.metadata.tick()
+        self.env.jobs.later("controller-tick", TICK_MS, self._tick)
 
     # End
 
     def shutdown(self, done: Callable[[], None]) -> None:
         """Cleanly: the next start needs no recovery."""
         self.counters.broker_state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        if self._is_publishing:
-            self.lifecycle.shutdown(lambda: self._close(done))
+        if self._broker_role is not None:
+            self._broker_role.shutdown(lambda: self._close(done))
         else:
             self._close(done)
 
     def _close(self, done: Callable[[], None]) -> None:
         self._is_closing = True
         self.counters.broker_state = BrokerState.SHUTTING_DOWN
-        epoch = self.lifecycle.broker_epoch
-
-        def close_logs() -> None:
-            """Last, because with it the directories are unlocked."""
-            self.logs.shutdown(done, epoch)
+        if self._remote_controller is not None:
+            self._remote_controller.close()
+        broker = self._broker_role
 
         def close_metadata() -> None:
             self._is_ended = True
-            self.quorum.shutdown(close_logs)
+            self.metadata.shutdown(close_logs)
 
-        if self._is_publishing:
-            self.replicas.shutdown(close_metadata)
+        def close_logs() -> None:
+            if broker is not None:
+                broker.close_logs(done)
+            else:
+                done()
+
+        if broker is not None:
+            broker.close_partitions(close_metadata)
         else:
             close_metadata()
-
-
-def _nobody() -> None:
-    pass
-
-
-def _everything(image: MetadataImage) -> MetadataDelta:
-    """All of the metadata as if it had just come."""
-    delta = MetadataDelta(image)
-    for topic in image.topics.values():
-        for index, registration in topic.partitions.items():
-            delta.changed_partitions[topic.name, index] = registration
-    return delta
-
-
-def _quorum_endpoints(endpoints: tuple[Endpoint, ...]) -> tuple[QuorumEndpoint, ...]:
-    return tuple(QuorumEndpoint(each.name, each.host, each.port) for each in endpoints)

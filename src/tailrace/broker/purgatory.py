@@ -1,8 +1,8 @@
 """Requests that wait: for data, for a high watermark, for a flush, or for their time to run out.
 
 A waiting request is a value, an `Operation`; it is looked at again when a partition that it watches has moved, and
-ends at the latest at its deadline. What nobody watches costs nothing: a partition gets its hook with its first watcher
-and loses it with the last.
+ends at the latest at its deadline. A partition without watchers costs nothing: the purgatory listens to it from its
+first watcher to its last.
 
 Runs on the node's thread.
 """
@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final, Protocol
 
 from tailrace.env.clock import Clock
 from tailrace.metrics.gauge import Gauge
+from tailrace.model.listeners import Listeners
 
 LONGEST_WAIT_MS: Final = 2**31 - 1
 _HEAP_SLACK: Final = 1024  # ended operations that may stay in the heap beyond as many as are waiting
 
 
 class Watched(Protocol):
-    """`on_moved` is called with the thing itself whenever it has moved."""
+    """`on_moved` is notified with the object itself whenever it has moved."""
 
-    on_moved: Callable[[Any], object] | None
+    @property
+    def on_moved(self) -> Listeners[Any]: ...
 
 
 class Operation(ABC):
@@ -61,7 +63,7 @@ class Purgatory:
             watchers = self._watchers.get(key)
             if watchers is None:
                 watchers = self._watchers[key] = {}
-                key.on_moved = self.moved
+                key.on_moved.add(self.moved)
             watchers[operation] = None
         self._sequence += 1
         self._waiting += 1
@@ -91,7 +93,7 @@ class Purgatory:
             del watchers[operation]
             if not watchers:
                 del self._watchers[key]
-                key.on_moved = None
+                key.on_moved.remove(self.moved)
         operation.keys = ()
 
     def _drop_ended(self) -> None:

@@ -59,7 +59,7 @@ class Reactor:
             self._epoll.unregister(fd)
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Run `action` at the end of this round."""
+        """Run `action` at the end of this round, or of the next one if none runs now."""
         self._soon.append(action)
 
     def wake(self) -> None:
@@ -107,6 +107,8 @@ class Reactor:
                     action()
 
     def _wait_s(self, driven: Driven, now_ms: int) -> float:
+        if self._soon:
+            return 0
         due_ms = driven.due_ms()
         if due_ms is None:
             return LONGEST_WAIT_MS / 1000

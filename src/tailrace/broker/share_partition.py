@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.share_persister import SharePersister
 from tailrace.broker.share_records import Acknowledgement, Rules, ShareRecords, Transition
@@ -40,6 +40,8 @@ from tailrace.model.errors import (
     UnknownServerError,
     UnknownTopicOrPartitionError,
 )
+from tailrace.model.listeners import Listeners
+from tailrace.model.noop import noop
 from tailrace.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -58,9 +60,16 @@ class Phase(Enum):
 
 
 class SharePartition:
-    """`on_moved` is told when records may have become available, or it has become active or fenced."""
+    """`fenced` is called once, when this broker no longer serves the partition to the group."""
 
-    def __init__(self, node: Node, persister: SharePersister, key: SharePartitionKey, partition: Partition) -> None:
+    def __init__(
+        self,
+        node: Node,
+        persister: SharePersister,
+        key: SharePartitionKey,
+        partition: Partition,
+        fenced: Callable[[SharePartition], None],
+    ) -> None:
         self._node = node
         self._persister = persister
         self.key = key
@@ -72,8 +81,9 @@ class SharePartition:
         self.records = ShareRecords(0)
         self.is_being_read = False
         """A fetch reads its log from a cold disk: one at a time."""
-        self.on_moved: Callable[[Any], object] | None = None
-        self.on_fenced: Callable[[SharePartition], None] | None = None
+        self.on_moved: Listeners[SharePartition] = Listeners()
+        """Records may have become available, or it has become active or fenced."""
+        self._fenced = fenced
         self._state_epoch = 0
         self._armed_ms: int | None = None
         self._known_config: ServerConfig | None = None
@@ -147,13 +157,11 @@ class SharePartition:
         if self.phase is Phase.FENCED:
             return
         self.phase = Phase.FENCED
-        if self.on_fenced is not None:
-            self.on_fenced(self)
+        self._fenced(self)
         self.moved()
 
     def moved(self) -> None:
-        if self.on_moved is not None:
-            self.on_moved(self)
+        self.on_moved(self)
 
     # Acknowledging
 
@@ -237,12 +245,9 @@ class SharePartition:
         changed = self.records.expire(self.rules, now_ms)
         self._arm()
         if changed:
-            self._write(changed, self._end_is_noted, self._end_is_not_noted)
+            self._write(changed, noop, self._end_is_not_noted)  # it counts already
             self.records.advance()
             self.moved()
-
-    def _end_is_noted(self, _: object) -> None:
-        """It counted already."""
 
     def _end_is_not_noted(self, error: TailraceError) -> None:
         _log.info("the end of locks in %s is not written: %s", self.key, error)

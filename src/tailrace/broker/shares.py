@@ -13,6 +13,7 @@ from tailrace.metadata.versions import SHARE_VERSION
 from tailrace.metrics.count import Count
 from tailrace.metrics.gauge import Gauge
 from tailrace.model.errors import NotLeaderOrFollowerError, TailraceError, UnsupportedVersionError
+from tailrace.model.noop import noop
 
 if TYPE_CHECKING:
     from tailrace.broker.context import RequestContext
@@ -50,8 +51,7 @@ class Shares:
             partition = self._node.replicas.partition_by_id(key.topic_id, key.partition)
             if not partition.is_leader:
                 raise NotLeaderOrFollowerError(f"this broker does not lead {partition.id}")
-            found = self._partitions[key] = SharePartition(self._node, self.persister, key, partition)
-            found.on_fenced = self._forget
+            found = self._partitions[key] = SharePartition(self._node, self.persister, key, partition, self._forget)
             found.load()
         return found
 
@@ -82,7 +82,7 @@ class Shares:
 
     def _connection_closed(self, connection: object) -> None:
         for session in self.sessions.of_connection(connection):
-            self.end_session(session.key, lambda _: None)
+            self.end_session(session.key, noop)
 
     def end_session(self, key: SessionKey, done: Callable[[dict[Place, TailraceError | None]], None]) -> None:
         """Release what the member holds; `done` gets what became of each of its partitions."""

@@ -8,7 +8,7 @@ import resource
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -59,6 +59,8 @@ class SocketServer:
         self.budget = metrics.budget = ByteBudget(config().queued_max_request_bytes)
         self._descriptors_end = _descriptors_end()
         self._listening: dict[str, socket.socket] = {}
+        self._started: set[str] = set()
+        """Listeners that accept connections, unless there are too many."""
         self._is_accepting = False
         self._accepts_again_ms: int | None = None
         self._rate_window_end_ms = 0
@@ -89,14 +91,21 @@ class SocketServer:
         self._listening[listener.name] = sock
         return int(sock.getsockname()[1])
 
-    def start(self) -> None:
-        self._accept(True)
+    def start(self, names: Iterable[str] | None = None) -> None:
+        """Accept connections of these listeners, or of all; of those that were started already, go on to."""
+        was_accepting = self._is_accepting
+        self._accept(False)
+        self._started.update(self._listening if names is None else names)
+        if was_accepting or not self._accepts_again_ms:
+            self._accept(True)
 
     def _accept(self, is_wanted: bool) -> None:
         if is_wanted == self._is_accepting:
             return
         self._is_accepting = is_wanted
         for name, sock in self._listening.items():
+            if name not in self._started:
+                continue
             if is_wanted:
                 self.reactor.add(sock.fileno(), READABLE, partial(self._incoming, name, sock))
             else:

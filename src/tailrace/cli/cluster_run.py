@@ -1,17 +1,19 @@
-"""`tailrace cluster describe`, `quorum`, `dirs` and `features`: what is asked, as items with keys that stay."""
+"""`tailrace cluster describe`, `dirs` and `unregister`: what is asked, as items with keys that stay."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Sequence
 
 from tailrace.cli.lines import Item, print_items
 from tailrace.cli.output import CommandError
-from tailrace.cli.remote import connected, known_topic
-from tailrace.client.cluster_admin import ClusterAdmin, LogDir, QuorumDescription, QuorumReplica
-from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.cli.remote import confirmed, connected, connected_to_controllers, known_topic
+from tailrace.cli.sizes import counted
+from tailrace.cli.topic_changes import say
+from tailrace.client.cluster import Cluster
+from tailrace.client.cluster_admin import ClusterAdmin, LogDir, unregister_broker
+from tailrace.model.ids import TopicPartition
 
 
 def run_describe(args: argparse.Namespace) -> int:
@@ -43,40 +45,6 @@ def run_describe(args: argparse.Namespace) -> int:
         for broker in described.brokers
     ]
     return show(args, items, "show_cluster")
-
-
-def run_quorum(args: argparse.Namespace) -> int:
-    with connected(args) as cluster:
-        quorum = ClusterAdmin(cluster).quorum()
-    items: list[Item] = [
-        {
-            "type": "quorum",
-            "leader": quorum.leader_id,
-            "epoch": quorum.leader_epoch,
-            "high_watermark": quorum.high_watermark,
-            "voters": len(quorum.voters),
-            "observers": len(quorum.observers),
-        }
-    ]
-    end = max((each.log_end_offset for each in (*quorum.voters, *quorum.observers)), default=0)
-    items += [replica_item(quorum, each, "voter", end) for each in quorum.voters]
-    items += [replica_item(quorum, each, "observer", end) for each in quorum.observers]
-    return show(args, items, "show_quorum")
-
-
-def replica_item(quorum: QuorumDescription, replica: QuorumReplica, role: str, end: int) -> Item:
-    now_ms = time.time_ns() // 1_000_000
-    is_known = replica.last_caught_up_ms >= 0
-    return {
-        "type": "replica",
-        "node": replica.node_id,
-        "role": "leader" if replica.node_id == quorum.leader_id else role,
-        "log_end": replica.log_end_offset,
-        "lag": end - replica.log_end_offset,
-        "caught_up_ms_ago": max(now_ms - replica.last_caught_up_ms, 0) if is_known else None,
-        "directory_id": str(TopicId(replica.directory_id)) if any(replica.directory_id) else None,
-        "endpoints": list(quorum.endpoints.get(replica.node_id, ())),
-    }
 
 
 def run_dirs(args: argparse.Namespace) -> int:
@@ -131,20 +99,28 @@ def directory_items(directory: LogDir) -> list[Item]:
     return items
 
 
-def run_features(args: argparse.Namespace) -> int:
-    with connected(args) as cluster:
-        features = ClusterAdmin(cluster).features()
-    items: list[Item] = [
-        {
-            "type": "feature",
-            "feature": each.name,
-            "level": each.level,
-            "supported_from": each.supported[0],
-            "supported_to": each.supported[1],
-        }
-        for each in features
-    ]
-    return show(args, items, "show_features")
+def run_unregister(args: argparse.Namespace) -> int:
+    with connected_to_controllers(args) as caller:
+        question = f"Unregister broker {args.broker}?"
+        if isinstance(caller, Cluster):  # controllers do not describe brokers and topics
+            check_stopped(caller, args.broker)
+            partitions = [each for topic in caller.topics() for each in topic.partitions.values()]
+            only = sum(each.replicas == (args.broker,) for each in partitions)
+            if only:
+                question += f" It has the only replica of {counted(only, 'partition')}."
+        confirmed(question, is_sure=args.yes)
+        unregister_broker(caller, args.broker)
+    say(args, {"type": "done", "action": "unregistered", "broker": args.broker}, f"broker {args.broker} unregistered")
+    return 0
+
+
+def check_stopped(cluster: Cluster, node_id: int) -> None:
+    running = [each.node_id for each in ClusterAdmin(cluster).describe().brokers if not each.is_fenced]
+    if node_id in running:
+        raise CommandError(
+            f"broker {node_id} is running and would register again",
+            "stop it first; a broker whose process was killed is fenced after broker.session.timeout.ms",
+        )
 
 
 def show(args: argparse.Namespace, items: Sequence[Item], picture: str) -> int:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tailrace.cli.lines import Item
 from tailrace.cli.sizes import counted, shown_size
-from tailrace.cli.tables import NOTHING, Cell, Column, Screen
+from tailrace.cli.tables import NOTHING, Cell, Column, Screen, listed
 from tailrace.cli.topic_text import state
 
 BAR_WIDTH: Final = 24
@@ -44,39 +44,85 @@ def show_cluster(items: Sequence[Item]) -> None:
     screen.table(columns, rows)
 
 
-def show_quorum(items: Sequence[Item]) -> None:
+def show_quorum(items: Sequence[Item], screen: Screen | None = None) -> None:
     head, *replicas = items
-    screen = Screen()
-    screen.heading("metadata quorum", f"epoch {head['epoch']}")
-    voters, observers = counted(head["voters"], "voter"), counted(head["observers"], "observer")
-    screen.facts(
-        [
-            ("leader", f"node {head['leader']}" if head["leader"] >= 0 else Text("none", style="bold red")),
-            ("committed", f"up to offset {head['high_watermark']:,}"),
-            ("members", f"{voters}, {observers}"),
-        ]
-    )
-    screen.blank()
-    columns = (
-        Column("node", is_number=True),
-        Column("role"),
-        Column("log end", is_number=True),
-        Column("lag", is_number=True),
-        Column("caught up", is_number=True),
-        Column("endpoints", is_folded=True),
-    )
-    rows: list[Sequence[Cell]] = [
-        (
-            str(each["node"]),
-            Text(each["role"], style="bold" if each["role"] == "leader" else ""),
-            f"{each['log_end']:,}",
-            Text(f"{each['lag']:,}", style="yellow" if each["lag"] else ""),
-            NOTHING if each["caught_up_ms_ago"] is None else _ago(each["caught_up_ms_ago"]),
-            "\n".join(each["endpoints"]),
-        )
-        for each in replicas
+    screen = screen or Screen()
+    is_led = head["leader"] >= 0
+    screen.heading("metadata quorum", f"epoch {head['epoch']}" if is_led else "")
+    facts: list[tuple[str, Cell]] = [
+        ("leader", f"node {head['leader']}" if is_led else Text("none", style="bold red")),
     ]
-    screen.table(columns, rows)
+    if is_led:
+        facts += [
+            ("committed", f"up to offset {head['high_watermark']:,}"),
+            ("members", f"{counted(head['voters'], 'voter')}, {counted(head['observers'], 'observer')}"),
+            ("majority", f"{head['majority']} of {head['voters']}, {head['caught_up']} caught up"),
+            ("voters", _voter_kind(head["kraft_version"])),
+        ]
+    facts.append(("state", _quorum_state(head)))
+    screen.facts(facts)
+    if replicas:
+        screen.blank()
+        screen.table(QUORUM_COLUMNS, [_replica_row(each) for each in replicas])
+
+
+QUORUM_COLUMNS: Final = (
+    Column("node", is_number=True),
+    Column("role"),
+    Column("log end", is_number=True),
+    Column("lag", is_number=True),
+    Column("caught up", is_number=True),
+    Column("address", is_folded=True),
+    Column("directory", is_folded=True),
+)
+
+
+def _replica_row(item: Item) -> Sequence[Cell]:
+    is_well = item["health"] in ("leader", "caught up", "unknown")
+    caught_up = NOTHING if item["caught_up_ms_ago"] is None else _ago(item["caught_up_ms_ago"])
+    return (
+        str(item["node"]),
+        Text(item["role"], style="bold" if item["role"] == "leader" else ""),
+        f"{item['log_end']:,}",
+        Text(f"{item['lag']:,}", style="yellow" if item["lag"] else ""),
+        caught_up if is_well else Text(f"{item['health']}, {caught_up}", style="bold red"),
+        "\n".join(each.partition("://")[2] for each in item["endpoints"]),
+        item["directory_id"] or "",
+    )
+
+
+def _voter_kind(version: int | None) -> str:
+    if version is None:
+        return NOTHING
+    kind = "records of the metadata log" if version else "static, from controller.quorum.voters"
+    return f"{kind} (kraft.version {version})"
+
+
+def _quorum_state(head: Item) -> Cell:
+    if not head["problems"]:
+        count = head["may_fail"]
+        return Text(f"healthy, {counted(count, 'voter')} may fail" if head["voters"] > 1 else "healthy", style="green")
+    return Text("\n".join(head["problems"]), style="bold red" if head["leader"] < 0 else "yellow")
+
+
+def show_plan(item: Item) -> None:
+    """What a change of the voters would do."""
+    screen = Screen()
+    screen.heading(f"{item['action']} controller {item['node']}", f"directory {item['directory_id']}")
+    pairs: list[tuple[str, Cell]] = [
+        ("voters", f"{listed(item['voters'])} → {listed(item['voters_after'])}"),
+        ("majority", _before_after(item, "majority", "{} of {}")),
+        ("caught up", _before_after(item, "caught_up", "{} of {}")),
+        ("may fail", f"{item['may_fail']} → {item['may_fail_after']}"),
+    ]
+    screen.facts(pairs)
+    for each in item["notes"]:
+        screen.note(each, "yellow")
+
+
+def _before_after(item: Item, key: str, form: str) -> str:
+    before = form.format(item[key], len(item["voters"]))
+    return f"{before} → {form.format(item[f'{key}_after'], len(item['voters_after']))}"
 
 
 def _ago(milliseconds: int) -> str:
@@ -167,7 +213,7 @@ def show_features(items: Sequence[Item]) -> None:
 
 def _feature_state(item: Item) -> Text:
     if item["level"] is None:
-        return Text("not finalised", style="dim")
+        return Text("not finalized", style="dim")
     if item["level"] < item["supported_to"]:
         return Text("can be raised", style="yellow")
     return Text("newest", style="green")

@@ -234,7 +234,7 @@ class CompactionRun:
                 self._look_at(work)
         for partition, error in self._manager.unloadable.items():
             self.work[partition] = Work(partition, self._plan.partitions[partition], outcome=FAILED, reason=str(error))
-        self._cleaner.on_cleaned = self._cleaned
+        self._cleaner.on_cleaned.add(self._cleaned)
         self._is_open = True
 
     def _look_at(self, work: Work) -> None:

@@ -22,6 +22,7 @@ from tailrace.client.errors import OFFSET_OUT_OF_RANGE
 from tailrace.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.record.builder import encode_header_key
 from tailrace.record.reader import Record
 
@@ -110,11 +111,12 @@ def output(args: argparse.Namespace, throughput: Throughput) -> Iterator[tuple[W
         from tailrace.cli.consume_text import RecordLines
 
         with RecordLines(throughput) as lines:
-            yield lines.write, lines.tick if args.follow else lines.quiet_tick
+            # The speed is shown between records only if the reading does not end.
+            yield lines.write, lines.tick if args.follow else noop
         return
     write = write_json if as_json else Plain(args.key_separator, args.null).write
     if not sys.stderr.isatty():
-        yield write, lambda _: None
+        yield write, noop
         return
     from tailrace.cli.live import LiveLine
 

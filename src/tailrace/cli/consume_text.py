@@ -46,9 +46,6 @@ class RecordLines:
     def tick(self, lag: int) -> None:
         self._live.show(self._throughput, more=f" · {lag:,} to go" if lag else "")
 
-    def quiet_tick(self, _: int) -> None:
-        """A reading that ends by itself needs no line about its speed between the records."""
-
     def __enter__(self) -> RecordLines:
         return self
 

@@ -13,14 +13,28 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 from tailrace import __version__
-from tailrace.cli import cluster, completion, config, consume, demo, group, log, pipeline, produce, serve, topic, txn
+from tailrace.cli import (
+    cluster,
+    completion,
+    config,
+    consume,
+    demo,
+    group,
+    log,
+    pipeline,
+    produce,
+    serve,
+    sim,
+    storage,
+    topic,
+    txn,
+)
 from tailrace.cli.command import Command, CommandParser, Handler
 from tailrace.cli.output import CommandError, report
 from tailrace.model.errors import StorageError, TailraceError
@@ -35,9 +49,11 @@ COMMANDS: Final[tuple[Command, ...]] = (
     txn,
     config,
     cluster,
+    storage,
     pipeline,
     demo,
     log,
+    sim,
     completion,
 )
 
@@ -107,7 +123,7 @@ def version_text() -> str:
     from tailrace.record.kernels import COMPILED
 
     kernels = "compiled" if COMPILED else "interpreted"
-    return f"tailrace {__version__}\npython {platform.python_version()}\nkernels: {kernels}"
+    return f"tailrace {__version__}\npython {sys.version.split()[0]}\nkernels: {kernels}"
 
 
 def silence_stdout() -> None:

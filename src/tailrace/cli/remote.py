@@ -9,14 +9,27 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from tailrace.cli.output import CommandError
 from tailrace.cli.remote_args import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
+from tailrace.client.caller import Caller
 from tailrace.client.cluster import Cluster, Topic
-from tailrace.client.errors import UNKNOWN_TOPIC_OR_PARTITION, BrokerUnreachableError
+from tailrace.client.controllers import Controllers
+from tailrace.client.errors import (
+    MISMATCHED_ENDPOINT_TYPE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerUnreachableError,
+    NoActiveControllerError,
+    NoAnswerError,
+    NotAControllerError,
+)
 from tailrace.model.errors import TailraceError
 
 MOST_NAMES = 8
+ASK_CONTROLLERS: Final = (
+    "ask the controllers: `tailrace cluster quorum --bootstrap-controller HOST:PORT`; or raise --timeout"
+)
 
 
 @contextmanager
@@ -28,8 +41,44 @@ def connected(args: argparse.Namespace) -> Iterator[Cluster]:
         except BrokerUnreachableError as error:
             raise CommandError(
                 str(error),
-                f"start one with `tailrace serve`, or say where it is: --bootstrap HOST:PORT or {BOOTSTRAP_VARIABLE}",
+                f"start one with `tailrace serve`, or pass its address: --bootstrap HOST:PORT or {BOOTSTRAP_VARIABLE}",
             ) from error
+        except TailraceError as error:
+            if error.code != MISMATCHED_ENDPOINT_TYPE:
+                raise
+            text = f"{bootstrap} is a listener of a controller, not of a broker"
+            raise CommandError(text, NotAControllerError.hint) from error
+
+
+@contextmanager
+def connected_to_controllers(args: argparse.Namespace) -> Iterator[Caller]:
+    """By --bootstrap-controller if it is given, else like `connected`."""
+    if args.bootstrap_controller is None:
+        with connected(args) as cluster:
+            try:
+                yield cluster
+            except NoAnswerError as error:
+                raise CommandError(f"{error}: no controller may be active", ASK_CONTROLLERS) from error
+        return
+    with Controllers(args.bootstrap_controller, timeout_s=args.timeout) as controllers:
+        try:
+            yield controllers
+        except BrokerUnreachableError as error:
+            text = str(error).replace("no broker at", "no controller at", 1)
+            hint = "check the address, and that a controller listener is there: see controller.listener.names"
+            raise CommandError(text, hint) from error
+        except NoActiveControllerError as error:
+            raise CommandError(f"{error}{accepting_controllers(controllers)}", error.hint) from error
+
+
+def accepting_controllers(controllers: Controllers) -> str:
+    """Which of the known ones run, as the end of an error."""
+    found = controllers.accepting()
+    groups = (
+        ("controllers that accept connections", [str(each) for each, accepts in found.items() if accepts]),
+        ("controllers that do not", [str(each) for each, accepts in found.items() if not accepts]),
+    )
+    return "".join(f"; {title}: {', '.join(ids)}" for title, ids in groups if ids)
 
 
 def known_topic(cluster: Cluster, name: str, *, may_be_new: bool = False) -> Topic:
@@ -69,7 +118,7 @@ def confirmed(question: str, *, is_sure: bool) -> None:
     if is_sure:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise CommandError(f"{question} Nobody is here to be asked", "say --yes if you mean it")
+        raise CommandError(f"no terminal to confirm on: {question}", "pass --yes to proceed without confirmation")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError("nothing was done", "answer y to do it")

@@ -40,22 +40,42 @@ def add_command(
     return parser
 
 
-def add_connection(parser: argparse.ArgumentParser, *, json_help: str = "one JSON object per line") -> None:
-    """--bootstrap, --timeout and --json; last, so that the command's own options stand first in its help."""
+def add_connection(
+    parser: argparse.ArgumentParser,
+    *,
+    json_help: str = "one JSON object per line",
+    with_controllers: bool = False,
+    is_nested: bool = False,
+) -> None:
+    """--bootstrap, --timeout and --json; last, so that the command's own options stand first in its help.
+
+    `with_controllers` adds --bootstrap-controller, for commands that an active controller can answer. `is_nested`: the
+    command above this one has the same options, and what is given there holds if it is not given again.
+    """
     group = parser.add_argument_group("cluster and output")
-    group.add_argument(
+    addresses = group.add_mutually_exclusive_group()
+    if with_controllers:
+        addresses.add_argument(
+            "--bootstrap-controller",
+            default=argparse.SUPPRESS if is_nested else None,
+            metavar="HOST:PORT",
+            help="comma-separated controller listeners to start from, instead of brokers",
+        )
+    addresses.add_argument(
         "--bootstrap",
+        default=argparse.SUPPRESS if is_nested else None,
         metavar="HOST:PORT",
         help=f"brokers to begin with, commas between them (default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP})",
     )
     group.add_argument(
         "--timeout",
         type=seconds,
-        default=DEFAULT_TIMEOUT_S,
+        default=argparse.SUPPRESS if is_nested else DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
         help=f"time limit for each operation, such as a request or a delivery (default: {DEFAULT_TIMEOUT_S:g})",
     )
-    group.add_argument("--json", action="store_true", help=json_help)
+    unset = argparse.SUPPRESS if is_nested else False
+    group.add_argument("--json", action="store_true", default=unset, help=json_help)
 
 
 def seconds(text: str) -> float:

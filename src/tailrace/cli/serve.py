@@ -1,4 +1,4 @@
-"""`tailrace serve`: run a broker. What it needs is loaded only when it is run."""
+"""`tailrace serve`: run a node. What it needs is loaded only when it is run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Final
 from tailrace.cli.command import Subparsers
 
 DESCRIPTION: Final = """\
-Run a broker, with its controller, that Apache Kafka's clients and tools can use.
+Run a node that Apache Kafka's clients and tools can use: a broker with its controller or, in a cluster, a broker, a
+controller or both, as process.roles says.
 
 Kafka's settings and properties files work as they are. Without --config it is one node alone, with the values of
-Kafka's single-node sample, and listens on 127.0.0.1:9092 only. An empty data directory is formatted.
+Kafka's single-node sample, and listens on 127.0.0.1:9092 only. Empty directories of a node alone are formatted at its
+first start. Those of a node in a cluster must be formatted with `tailrace storage format`.
 """
 
 EXAMPLES: Final = """\
@@ -21,6 +23,7 @@ examples:
   tailrace serve                                        a broker on 127.0.0.1:9092, data where Kafka's sample has it
   tailrace serve --data ./data --listen 127.0.0.1:0     its own data, any free port (see the ready line)
   tailrace serve --config server.properties             as Kafka would start
+  tailrace serve --config controller-1.properties       a member of a cluster: see docs/operations/clusters.md
   tailrace serve --set num.partitions=6 --set log.retention.hours=24
   tailrace serve --set metrics.listener=127.0.0.1:9404  with Prometheus metrics, /healthz and /readyz
 
@@ -34,21 +37,30 @@ or more later, ends it at once.
 def register(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "serve",
-        help="run a broker",
+        help="run a broker, a controller or both",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", metavar="FILE", help="a properties file, Kafka's or ours")
+    parser.add_argument("--config", metavar="FILE", help="properties file, as for Kafka")
     parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting, over the file's; may be repeated"
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a setting that replaces the file's; may be repeated",
     )
-    parser.add_argument("--data", metavar="DIR", help="the data directory (log.dirs)")
-    parser.add_argument("--listen", metavar="HOST:PORT", help="where clients connect; port 0 takes any that is free")
+    parser.add_argument("--data", metavar="DIR", help="data directory (log.dirs)")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="address for clients; port 0 takes any free port")
     parser.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="the least that is told"
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="minimum severity to log (default: info)",
     )
-    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the lines on standard error")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: text)"
+    )
     parser.set_defaults(handler=handle)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 
 from tailrace.cli.output import CommandError
 from tailrace.config.properties import parse_properties
@@ -19,7 +18,8 @@ def server_config(file: str | None, settings: Mapping[str, str], data: str | Non
     given: dict[str, str] = {}
     if file is not None:
         try:
-            given.update(parse_properties(Path(file).read_bytes()))
+            with open(file, "rb") as properties:
+                given.update(parse_properties(properties.read()))
         except OSError as error:
             raise CommandError(f"cannot read {file}: {error.strerror}", "check the path and its permissions") from None
     if data is not None:
@@ -34,7 +34,7 @@ def server_config(file: str | None, settings: Mapping[str, str], data: str | Non
     try:
         config = ServerConfig.of(given) if file is not None else ServerConfig.single_node(given)
     except ConfigError as error:
-        raise CommandError(str(error), "correct the setting and start again") from None
+        raise CommandError(str(error), error.hint or "correct the setting and start again") from None
     for key in config.unknown:
         _log.warning("%s: no such setting; it is ignored", key)
     return config

@@ -78,7 +78,7 @@ def told_errors(topic: str | None, *, is_path: bool) -> Iterator[None]:
             raise
         raise CommandError(
             str(error),
-            f"start one with `tailrace serve`, or say where it is: --bootstrap HOST:PORT or {BOOTSTRAP_VARIABLE}",
+            f"start one with `tailrace serve`, or pass its address: --bootstrap HOST:PORT or {BOOTSTRAP_VARIABLE}",
         ) from error
 
 

@@ -6,7 +6,7 @@ Names give way when it is narrow: columns that are `wide` are shortened or folde
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from rich.table import Table
 from rich.text import Text
@@ -53,11 +53,17 @@ def text_of(cell: Cell) -> Text:
     return cell if isinstance(cell, Text) else Text("\n".join(map(printable, cell.split("\n"))))
 
 
+class Printer(Protocol):
+    """What a screen needs of rich.Console."""
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None) -> None: ...
+
+
 class Screen:
     """Headings, facts and tables, one below the other."""
 
-    def __init__(self) -> None:
-        self.console = Terminal()
+    def __init__(self, console: Printer | None = None) -> None:
+        self.console: Printer = console or Terminal()
 
     def heading(self, text: str, aside: str = "") -> None:
         line = Text(printable(text), style="bold")

@@ -17,6 +17,7 @@ from tailrace.cli.txn_run import described_item, known_id, named_partitions, pro
 from tailrace.client.cluster import Cluster
 from tailrace.client.transaction_admin import PartitionProducer, TransactionAdmin
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 
 PARTITIONS_AT_ONCE = 200
 
@@ -55,7 +56,7 @@ class Advance(Protocol):
 def progress(total: int) -> Iterator[Advance]:
     """A bar on standard error where that is a terminal, and there is more than one step to it."""
     if total <= PARTITIONS_AT_ONCE or not sys.stderr.isatty():
-        yield lambda _: None
+        yield noop
         return
     from rich.console import Console
     from rich.progress import Progress

@@ -1,14 +1,15 @@
-"""The cluster itself, described: its brokers, their data directories, the metadata quorum, features, producers."""
+"""The brokers of a cluster and their data directories."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
 from tailrace.client.address import Address
+from tailrace.client.caller import Caller
 from tailrace.client.cluster import Cluster
-from tailrace.client.errors import NONE, error_of
+from tailrace.client.errors import BROKER_ID_NOT_REGISTERED, NONE, error_of
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -17,20 +18,9 @@ from tailrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from tailrace.protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    ReplicaState,
-    RequestPartitionData,
-    RequestTopicData,
-)
-from tailrace.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 FENCED_SINCE: Final = 2  # version of DescribeCluster that tells of fenced brokers
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
-UNSAFE_DOWNGRADE: Final = 3
 
 
 class BrokerNode(NamedTuple):
@@ -64,33 +54,6 @@ class LogDir(NamedTuple):
     usable_bytes: int
     is_cordoned: bool
     partitions: tuple[LogDirPartition, ...]
-
-
-class QuorumReplica(NamedTuple):
-    """Times are −1 where nobody knows."""
-
-    node_id: int
-    directory_id: bytes
-    log_end_offset: int
-    last_fetch_ms: int
-    last_caught_up_ms: int
-
-
-class QuorumDescription(NamedTuple):
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[QuorumReplica, ...]
-    observers: tuple[QuorumReplica, ...]
-    endpoints: Mapping[int, tuple[str, ...]]
-
-
-class Feature(NamedTuple):
-    """`level` is None for a feature that the broker supports and the cluster has not finalised."""
-
-    name: str
-    supported: tuple[int, int]
-    level: int | None
 
 
 class ClusterAdmin:
@@ -161,71 +124,19 @@ class ClusterAdmin:
             )
         return sorted(found, key=lambda each: each.path)
 
-    def quorum(self) -> QuorumDescription:
-        wanted = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
-        request = DescribeQuorumRequest(topics=[wanted])
 
-        def ask() -> QuorumDescription:
-            response: DescribeQuorumResponse = self._cluster.call(request)
-            if response.error_code != NONE:
-                raise error_of(response.error_code, response.error_message)
-            said = response.topics[0].partitions[0]
-            if said.error_code != NONE:
-                raise error_of(said.error_code, said.error_message)
-            endpoints = {
-                node.node_id: tuple(f"{each.name}://{Address(each.host, each.port)}" for each in node.listeners)
-                for node in response.nodes
-            }
-            return QuorumDescription(
-                said.leader_id,
-                said.leader_epoch,
-                said.high_watermark,
-                tuple(sorted(map(_replica, said.current_voters))),
-                tuple(sorted(map(_replica, said.observers))),
-                endpoints,
-            )
+def unregister_broker(caller: Caller, node_id: int) -> None:
+    """Remove a broker from the metadata. `caller` may be `Controllers`: brokers need not run."""
+    request = UnregisterBrokerRequest(broker_id=node_id)
+    attempts = 0
 
-        return self._cluster.retry("describing the quorum", ask)
+    def ask() -> None:
+        nonlocal attempts
+        attempts += 1
+        response: UnregisterBrokerResponse = caller.call(request)
+        if response.error_code == BROKER_ID_NOT_REGISTERED and attempts > 1:
+            return  # an attempt whose response was lost removed it
+        if response.error_code != NONE:
+            raise error_of(response.error_code, response.error_message)
 
-    def features(self) -> list[Feature]:
-        """By name, as the broker that we talk to has them."""
-
-        def ask() -> list[Feature]:
-            connection = self._cluster.any_connection()
-            deadline = self._cluster.deadline(self._cluster.timeout_s)
-            connection.negotiate(deadline)  # again: levels change while a connection lives
-            said = connection.broker
-            levels = {each.name: each.max_version_level for each in said.finalized_features}
-            supported = {each.name: (each.min_version, each.max_version) for each in said.supported_features}
-            names = sorted(supported.keys() | levels.keys())
-            return [Feature(name, supported.get(name, (0, 0)), levels.get(name)) for name in names]
-
-        return self._cluster.retry("asking for features", ask)
-
-    def update_feature(
-        self, name: str, level: int, *, upgrade_type: int = UPGRADE, validate_only: bool = False
-    ) -> None:
-        update = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
-        request = UpdateFeaturesRequest(
-            timeout_ms=int(self._cluster.timeout_s * 1000), feature_updates=[update], validate_only=validate_only
-        )
-
-        def ask() -> None:
-            response: UpdateFeaturesResponse = self._cluster.call(request)
-            if response.error_code != NONE:
-                raise error_of(response.error_code, response.error_message)
-            for each in response.results:
-                if each.error_code != NONE:
-                    raise error_of(each.error_code, each.error_message)
-
-        self._cluster.retry(f"updating feature {name}", ask)
-
-
-def _replica(said: ReplicaState) -> QuorumReplica:
-    return QuorumReplica(
-        said.replica_id,
-        said.replica_directory_id,
-        said.log_end_offset,
-        said.last_fetch_timestamp,
-        said.last_caught_up_timestamp,
-    )
+    caller.retry(f"unregistering broker {node_id}", ask)

@@ -1,14 +1,15 @@
-"""One connection to a broker: frames out, frames in, nothing believed that the other side says about sizes.
+"""One blocking connection to a broker: a socket under a `Conversation`.
 
-`open` connects and asks with ApiVersions what the broker speaks; every request then goes in the highest version that
-both sides have. Requests may follow each other without waiting (`submit`), a broker answers in their order (`receive`).
-`call` is one of each.
+`open` connects and asks with ApiVersions which versions the broker has; every request is then sent in the highest
+version that both sides have. Requests may follow each other without waiting (`submit`); a broker responds in their
+order (`receive`). `call` is one of each. `protocol/conversation.py` splits frames, agrees on versions and matches
+responses with requests.
 
-A deadline that passes in the middle of a frame loses nothing: the next `receive` goes on with it. Whatever else goes
-wrong closes the connection: ConnectionLostError, and what was under way may or may not have happened.
+A deadline that passes in the middle of a frame loses nothing: the next `receive` continues with it. Every other failure
+closes the connection: ConnectionLostError, and the requests in flight may or may not have been handled.
 
-With `reuses_memory` all answers come into the same memory, which is what large ones cost most: the views in an answer
-(records) are good until the next one is received.
+With `reuses_memory` all responses are received into the same memory, whose allocation is the main cost of large ones:
+the views in a response (records) are valid until the next one is received.
 
 One thread.
 """
@@ -18,42 +19,25 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import struct
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final
 
-from tailrace import __version__
 from tailrace.client.address import Address
 from tailrace.client.deadline import Deadline
-from tailrace.client.errors import (
-    NONE,
-    UNSUPPORTED_VERSION,
-    BrokerUnreachableError,
-    ConnectionLostError,
-    NoAnswerError,
-    error_of,
-)
-from tailrace.model.errors import InvalidDataError, UnsupportedVersionError
-from tailrace.protocol.apis import API_VERSIONS, api_of
-from tailrace.protocol.frame import SIZE_BYTES, decode_response, encode_request
+from tailrace.client.errors import BrokerUnreachableError, ConnectionLostError, NoAnswerError, error_of
+from tailrace.protocol.conversation import SOFTWARE_NAME, Conversation, Event, ResponseReceived, VersionsAgreed
+from tailrace.protocol.conversation_errors import ConversationError, NegotiationError
 from tailrace.protocol.message import Request, Response
-from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.api_versions import ApiVersionsResponse
+from tailrace.protocol.peer_versions import PeerVersions
+from tailrace.protocol.response_frames import ResponseFrames
 from tailrace.protocol.schema import Payload
 
 MAX_RESPONSE_BYTES: Final = 1 << 28
-SOFTWARE_NAME: Final = "tailrace"
 PARTS_PER_WRITE: Final = 512  # below every system's limit on one sendmsg
-MAX_CORRELATION_ID: Final = 0x7FFF_FFFF
 
-_SIZE: Final = struct.Struct(">i")
-_ID_AND_ERROR: Final = struct.Struct(">ih")
-
-
-class _Awaited(NamedTuple):
-    correlation_id: int
-    api_key: int
-    version: int
+__all__ = ["MAX_RESPONSE_BYTES", "SOFTWARE_NAME", "Connection", "wait_for"]
 
 
 class Connection:
@@ -66,20 +50,14 @@ class Connection:
         *,
         reuses_memory: bool = False,
     ) -> None:
-        """`link` is connected. Without `negotiate`, only ApiVersions can be asked."""
+        """`link` is connected. `negotiate` comes before the first request."""
         self.address = address
         self.client_id = client_id
         self.broker: ApiVersionsResponse = ApiVersionsResponse()
         self._link = link
-        self._max_response_bytes = max_response_bytes
-        self._versions: dict[int, tuple[int, int]] = {}
-        self._awaited: deque[_Awaited] = deque()
-        self._last_id = 0
-        self._head = bytearray(SIZE_BYTES)
-        self._frame: memoryview | None = None
-        self._filled = 0
-        self._reuses_memory = reuses_memory
-        self._memory = bytearray()
+        # A broker that was chosen by address is trusted with its sizes, up to the limit: large responses arrive faster.
+        frames = ResponseFrames(max_response_bytes, max_response_bytes, reuses_memory=reuses_memory)
+        self._conversation = Conversation(client_id, f"the broker at {address}", frames)
         self.is_closed = False
 
     @classmethod
@@ -110,71 +88,58 @@ class Connection:
     # Versions
 
     def negotiate(self, deadline: Deadline) -> None:
-        """A broker that does not know our version of ApiVersions says so in version 0, and names its own."""
-        api = api_of(API_VERSIONS)
-        version = api.last_version
-        while True:
-            request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-            self._send(request, version, deadline)
-            response = self._receive(deadline)[1]
-            assert isinstance(response, ApiVersionsResponse)
-            if response.error_code == NONE:
-                break
-            theirs = {each.api_key: each.max_version for each in response.api_keys}.get(API_VERSIONS, 0)
-            lower = min(theirs, version - 1)
-            if response.error_code != UNSUPPORTED_VERSION or lower < api.first_version:
-                raise error_of(response.error_code, f"{self.address} does not tell what it speaks")
-            version = lower
-        self.broker = response
-        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        """Before the first request: agree on versions."""
+        conversation = self._conversation
+        conversation.begin()
+        event = None
+        while event is None:
+            if output := conversation.take_output():
+                self._write(output, deadline)
+            try:
+                event = self._read(deadline)
+            except NegotiationError as error:
+                raise error_of(error.error_code, f"{self.address} does not state its versions") from None
+        assert isinstance(event, VersionsAgreed)
+        self.broker = event.response
 
     def has_api(self, api_key: int) -> bool:
-        return self._common_version(api_key) is not None
+        return self._versions.has_api(api_key)
 
     def version_for(self, api_key: int, newest: int | None = None) -> int:
         """The highest that both sides have, and not above `newest`; else UnsupportedVersionError."""
-        version = self._common_version(api_key, newest)
-        if version is None:
-            api, theirs = api_of(api_key), self._versions.get(api_key)
-            spoken = "does not have it" if theirs is None else f"has versions {theirs[0]} to {theirs[1]}"
-            raise UnsupportedVersionError(
-                f"{api.name} is needed in a version from {api.first_version} to {newest or api.last_stable_version}, "
-                f"but the broker at {self.address} {spoken}"
-            )
-        return version
+        return self._versions.version_for(api_key, newest)
 
-    def _common_version(self, api_key: int, newest: int | None = None) -> int | None:
-        api = api_of(api_key)
-        first, last = self._versions.get(api_key, (0, -1))
-        version = min(api.last_stable_version, last, *([] if newest is None else [newest]))
-        return version if version >= max(api.first_version, first) else None
+    @property
+    def _versions(self) -> PeerVersions:
+        versions = self._conversation.versions
+        assert versions is not None, "negotiate comes first"
+        return versions
 
-    # Requests and answers
+    # Requests and responses
 
     @property
     def awaited(self) -> int:
-        """Answers that are still to come."""
-        return len(self._awaited)
+        """Responses that have not arrived."""
+        return self._conversation.in_flight
 
     def call(self, request: Request, timeout_s: float, *, newest: int | None = None) -> Any:
-        """The answer to `request`. Nothing else may be under way."""
+        """The response to `request`. No other request may be in flight."""
         deadline = Deadline(timeout_s)
-        if self._awaited:
-            raise ConnectionLostError(f"{len(self._awaited)} answers of {self.address} are still to come")
-        self._send(request, self.version_for(request.KEY, newest), deadline)
+        if self.awaited:
+            raise ConnectionLostError(f"{self.awaited} responses of {self.address} are still to come")
+        self._send(request, deadline, newest)
         try:
-            return self._receive(deadline)[1]
+            return self._receive(deadline).response
         except NoAnswerError:
-            self.close()  # the answer may still come, and would be taken for that to another question
+            self.close()  # the response may still arrive, and would be taken for that to another request
             raise
 
     def submit(self, request: Request, timeout_s: float, *, newest: int | None = None, is_answered: bool = True) -> int:
-        """Send without waiting; the correlation id that `receive` gives back with the answer."""
-        version = self.version_for(request.KEY, newest)
-        return self._send(request, version, Deadline(timeout_s), is_answered=is_answered)
+        """Send without waiting; the correlation id that `receive` returns with the response."""
+        return self._send(request, Deadline(timeout_s), newest, is_answered)
 
     def receive(self, timeout_s: float) -> tuple[int, Response]:
-        """The next answer. NoAnswerError when it is not there in time: it may be asked for again."""
+        """The next response. NoAnswerError if it does not arrive in time: the caller may try again."""
         return self._receive(Deadline(timeout_s))
 
     def has_answer(self) -> bool:
@@ -182,8 +147,8 @@ class Connection:
         return not self.is_closed and bool(wait_for([self], 0))
 
     def close_if_lost(self) -> None:
-        """Brokers close what is idle for long: an end that is there already need not be found by the next request."""
-        if not self._awaited and self.has_answer():
+        """Brokers close idle connections: one that is closed already is not left to the next request to find."""
+        if not self.awaited and self.has_answer():
             self.close()
 
     def fileno(self) -> int:
@@ -195,76 +160,61 @@ class Connection:
 
     # Bytes
 
-    def _send(self, request: Request, version: int, deadline: Deadline, *, is_answered: bool = True) -> int:
+    def _send(self, request: Request, deadline: Deadline, newest: int | None, is_answered: bool = True) -> int:
         if self.is_closed:
             raise ConnectionLostError(f"the connection to {self.address} is closed")
-        self._last_id = self._last_id + 1 if self._last_id < MAX_CORRELATION_ID else 1
-        parts = encode_request(request, version, self._last_id, self.client_id)
+        conversation = self._conversation
+        correlation_id = conversation.send(request, newest=newest, is_answered=is_answered)
+        self._write(conversation.take_output(), deadline)
+        return correlation_id
+
+    def _write(self, parts: list[Payload], deadline: Deadline) -> None:
         try:
-            self._write(parts, deadline)
+            self._link.settimeout(deadline.check(f"sending to {self.address}"))
+            sent = self._link.sendmsg(parts[:PARTS_PER_WRITE])
+            if sent == sum(map(len, parts)):
+                return
+            views = deque(memoryview(part) for part in parts)
+            while True:
+                while views and sent >= len(views[0]):
+                    sent -= len(views.popleft())
+                if not views:
+                    return
+                views[0] = views[0][sent:]
+                self._link.settimeout(deadline.check(f"sending to {self.address}"))
+                sent = self._link.sendmsg([views[at] for at in range(min(len(views), PARTS_PER_WRITE))])
         except (TimeoutError, NoAnswerError):  # a part of the request may have been sent
             self.close()
             raise NoAnswerError(f"{self.address} took no request for {deadline}") from None
         except OSError as cause:
             raise self._lost(cause) from cause
-        if is_answered:
-            self._awaited.append(_Awaited(self._last_id, request.KEY, version))
-        return self._last_id
 
-    def _write(self, parts: Sequence[Payload], deadline: Deadline) -> None:
-        views = deque(memoryview(part) for part in parts)
-        while views:
-            self._link.settimeout(deadline.check(f"sending to {self.address}"))
-            sent = self._link.sendmsg([views[at] for at in range(min(len(views), PARTS_PER_WRITE))])
-            while views and sent >= len(views[0]):
-                sent -= len(views.popleft())
-            if sent:
-                views[0] = views[0][sent:]
+    def _receive(self, deadline: Deadline) -> ResponseReceived:
+        if self.is_closed:
+            raise ConnectionLostError(f"the connection to {self.address} is closed")
+        if not self.awaited:
+            raise ConnectionLostError(f"no request to {self.address} waits for a response")
+        event = None
+        while event is None:
+            event = self._read(deadline)
+        assert isinstance(event, ResponseReceived)
+        return event
 
-    def _receive(self, deadline: Deadline) -> tuple[int, Response]:
-        if not self._awaited:
-            raise ConnectionLostError(f"nothing was asked of {self.address}")
+    def _read(self, deadline: Deadline) -> Event | None:
+        """Read once; the event that the bytes complete."""
         try:
-            frame = self._read_frame(deadline)
+            buffer = self._conversation.wanted()
+            self._link.settimeout(max(deadline.left_s, 0.000_1))  # zero would make the socket non-blocking
+            count = self._link.recv_into(buffer)
+            if count:
+                return self._conversation.filled(count)
         except TimeoutError:
-            raise NoAnswerError(f"no answer of {self.address} for {deadline}") from None
-        except OSError as cause:
+            raise NoAnswerError(f"no response of {self.address} for {deadline}") from None
+        except NegotiationError:
+            raise
+        except (OSError, ConversationError) as cause:
             raise self._lost(cause) from cause
-        awaited = self._awaited.popleft()
-        try:
-            correlation_id, response = decode_response(awaited.api_key, _version_of(awaited, frame), frame)
-        except InvalidDataError as cause:
-            raise self._lost(cause) from cause
-        if correlation_id != awaited.correlation_id:
-            raise self._lost(f"it answers {correlation_id} when asked {awaited.correlation_id}")
-        return correlation_id, response
-
-    def _read_frame(self, deadline: Deadline) -> memoryview:
-        if self._frame is None:
-            self._fill(memoryview(self._head), deadline)
-            (size,) = _SIZE.unpack(self._head)
-            if not SIZE_BYTES <= size <= self._max_response_bytes:
-                raise self._lost(f"it announces an answer of {size} bytes")
-            self._frame, self._filled = self._room_for(size), 0
-        frame = self._frame
-        self._fill(frame, deadline)
-        self._frame, self._filled = None, 0
-        return frame
-
-    def _room_for(self, size: int) -> memoryview:
-        if not self._reuses_memory:
-            return memoryview(bytearray(size))
-        if len(self._memory) < size:
-            self._memory = bytearray(size)
-        return memoryview(self._memory)[:size]
-
-    def _fill(self, view: memoryview, deadline: Deadline) -> None:
-        while self._filled < len(view):
-            self._link.settimeout(max(deadline.left_s, 0.000_1))  # nought would mean not to block
-            count = self._link.recv_into(view[self._filled :])
-            if not count:
-                raise self._lost("it closed")
-            self._filled += count
+        raise self._lost("it closed")
 
     def _lost(self, why: object) -> ConnectionLostError:
         self.close()
@@ -285,10 +235,3 @@ def wait_for(connections: Iterable[Connection], timeout_s: float) -> list[Connec
         by_number[connection.fileno()] = connection
         poll.register(connection.fileno(), select.POLLIN)
     return [by_number[number] for number, _ in poll.poll(timeout_s * 1000)]
-
-
-def _version_of(awaited: _Awaited, frame: memoryview) -> int:
-    """That of the answer, which is the request's; but ApiVersions may be refused, and that in version 0."""
-    if awaited.api_key != API_VERSIONS or len(frame) < _ID_AND_ERROR.size:
-        return awaited.version
-    return 0 if _ID_AND_ERROR.unpack_from(frame)[1] == UNSUPPORTED_VERSION else awaited.version

@@ -2,7 +2,10 @@
 
     ClientError
     ├── BadAddressError          a text that is no HOST:PORT
+    ├── NotAControllerError      the address is that of a broker listener
+    ├── NotABrokerError          the address is that of a controller listener
     ├── BrokerUnreachableError   nobody answers there
+    ├── NoActiveControllerError  the metadata quorum has no leader, or it cannot be reached
     ├── ConnectionLostError      the broker closed, or said what no broker says: what was under way may have happened
     ├── NoAnswerError            the time given is over
     └── DeliveryError            a batch could not be delivered; its cause says why
@@ -23,6 +26,7 @@ NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 LEADER_NOT_AVAILABLE: Final = 5
+REQUEST_TIMED_OUT: Final = 7
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
 UNKNOWN_MEMBER_ID: Final = 25
@@ -40,10 +44,14 @@ GROUP_ID_NOT_FOUND: Final = 69
 GROUP_SUBSCRIBED_TO_TOPIC: Final = 86
 PRODUCER_FENCED: Final = 90
 UNKNOWN_TOPIC_ID: Final = 100
+BROKER_ID_NOT_REGISTERED: Final = 102
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 FENCED_MEMBER_EPOCH: Final = 110
 STALE_MEMBER_EPOCH: Final = 113
+MISMATCHED_ENDPOINT_TYPE: Final = 114
 TRANSACTION_ABORTABLE: Final = 120
+DUPLICATE_VOTER: Final = 126
+VOTER_NOT_FOUND: Final = 127
 
 # Kafka 4.3.1's names from code 1 on; a star: trying again may help.
 _NAMES: Final = """
@@ -88,6 +96,8 @@ _BY_CODE: Final = {
 _HINTS: Final = {
     -1: "look into the broker's log",
     INVALID_REQUEST: "",
+    95: "",
+    BROKER_ID_NOT_REGISTERED: "`tailrace cluster describe` lists the brokers",
     56: "look into the broker's log: its disk may be full or damaged",
 }
 
@@ -100,9 +110,23 @@ class BadAddressError(ClientError):
     hint = "write HOST:PORT, several with commas between them: localhost:9092"
 
 
+class NotAControllerError(ClientError):
+    hint = "pass addresses of brokers with --bootstrap, and those of controller listeners with --bootstrap-controller"
+
+
+class NotABrokerError(ClientError):
+    hint = NotAControllerError.hint
+
+
 class BrokerUnreachableError(ClientError):
     retriable = True
     hint = "check the address, and that a broker runs there"
+
+
+class NoActiveControllerError(ClientError):
+    code = LEADER_NOT_AVAILABLE
+    retriable = True
+    hint = "a majority of the controllers must run and reach each other: start them, and look into their logs"
 
 
 class ConnectionLostError(ClientError):
@@ -111,7 +135,7 @@ class ConnectionLostError(ClientError):
 
 
 class NoAnswerError(ClientError):
-    hint = "the broker may be overloaded, or short of replicas; give it more time"
+    hint = "the broker may be overloaded, short of replicas, or without an active controller; give it more time"
 
 
 class DeliveryError(ClientError):

@@ -40,6 +40,7 @@ from tailrace.client.produce_link import Answer, ProduceLink
 from tailrace.env.files import Buffer
 from tailrace.model.errors import TailraceError, UnsupportedCompressionError
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tailrace.record.batch import ATTRIBUTES_AT, TRANSACTIONAL_BIT, set_crc
 from tailrace.record.builder import BatchBuilder, Headers
@@ -105,7 +106,7 @@ class Producer:
         self._buffered_limit = buffered_bytes
         self._delivery_timeout_s = delivery_timeout_s
         self._may_create = may_create_topics
-        self._on_delivery = on_delivery or (lambda _: None)
+        self._on_delivery = on_delivery or noop
         self._choose = choose
         self._identity: Identity | None = None
         self._has_expired = False

@@ -17,6 +17,8 @@ from typing import Final
 from tailrace.config.table import MAX_INT, Effect, Kind, Mode, choice, key, plain, text_list
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WILDCARD_HOSTS: Final = frozenset({"", "0.0.0.0", "::"})
+"""Of a listener on every address of the machine."""
 DEFAULT_PROTOCOL_MAP: Final = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 
 _LISTENER: Final = re.compile(r"([A-Za-z0-9._-]+)://(\[[0-9A-Fa-f:.%]+\]|[^\[\]:/@\s]*):([0-9]{1,5})")

@@ -49,29 +49,28 @@ class QuorumConfig:
         "how long records of the quorum are gathered; here all that wait share one sync",
         effect=NONE,
     )
-    controller_quorum_auto_join_enable: bool = key(
-        False, boolean, "let a new controller become a voter by itself", effect=LATER
-    )
+    controller_quorum_auto_join_enable: bool = key(False, boolean, "let a new controller become a voter by itself")
     controller_quorum_election_backoff_max_ms: int = key(
-        1_000, whole(0, MAX_INT), "longest wait before an election is tried again", effect=LATER
+        1_000, whole(0, MAX_INT), "longest wait before an election is tried again"
     )
-    controller_quorum_election_timeout_ms: int = key(
-        1_000, whole(0, MAX_INT), "wait for votes before a new election", effect=LATER
+    controller_quorum_election_timeout_ms: int = key(1_000, whole(0, MAX_INT), "wait for votes before a new election")
+    controller_quorum_fast_election_enable: bool = key(
+        True, boolean, "elect a new leader of the quorum as soon as the process of the present one is gone"
     )
     controller_quorum_fetch_max_bytes: int = key(
-        1_048_576, whole(1, MAX_INT), "bytes of the metadata log that a fetch returns at most", effect=LATER
+        1_048_576, whole(1, MAX_INT), "bytes of the metadata log that a fetch returns at most"
     )
     controller_quorum_fetch_snapshot_max_bytes: int = key(
-        1_048_576, whole(1, MAX_INT), "bytes of a snapshot that a fetch returns at most", effect=LATER
+        1_048_576, whole(1, MAX_INT), "bytes of a snapshot that a fetch returns at most"
     )
     controller_quorum_fetch_timeout_ms: int = key(
-        2_000, whole(0, MAX_INT), "a leader of the quorum that was not reached for so long is given up", effect=LATER
+        2_000, whole(0, MAX_INT), "a leader of the quorum that was not reached for so long is given up"
     )
     controller_quorum_request_timeout_ms: int = key(
-        2_000, whole(0, MAX_INT), "how long a request between voters may take", effect=LATER
+        2_000, whole(0, MAX_INT), "how long a request between voters may take"
     )
     controller_quorum_retry_backoff_ms: int = key(
-        20, whole(0, MAX_INT), "wait before a request between voters is sent again", effect=LATER
+        20, whole(0, MAX_INT), "wait before a request between voters is sent again"
     )
     controller_quota_window_num: int = key(
         11, whole(1, MAX_INT), "windows that the rate of changes to topics is measured over", effect=LATER

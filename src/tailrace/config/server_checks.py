@@ -54,29 +54,58 @@ def effective_listeners(values: Mapping[str, Any], given: Mapping[str, str], bro
 
 
 def check_server(config: ServerConfig, settings: Mapping[str, str]) -> None:
+    """What must hold of a process that is going to serve, in either role or both."""
     for name, text in settings.items():
         if name.startswith("listener.name."):
             check_listener_prefix(name, text)
-    _check_identity(config)
+    check_storage(config)
     _check_protocols(config)
-    _check_listeners(config)
-    _check_quorum(config)
+    _check_addresses(config)
+    if config.is_broker:
+        _check_broker_listeners(config)
     _check_numbers(config)
+
+
+def check_storage(config: ServerConfig) -> None:
+    """What must hold of a node whose directories are formatted, whatever runs on them: Tailrace or Kafka."""
+    _check_identity(config)
+    _check_roles(config)
+    _check_voters(config)
 
 
 def _check_identity(config: ServerConfig) -> None:
     if not config.process_roles:
-        raise ConfigError("process.roles: must be given: broker, controller or both")
+        raise ConfigError("process.roles: must be given", "set it to broker, to controller or to broker,controller")
     if config.node_id < 0:
-        raise ConfigError("node.id: must be given, a number from 0")
+        raise ConfigError("node.id: must be given, a number from 0", "give each node of the cluster another number")
     if config.broker_id != config.node_id:
         raise ConfigError(f"broker.id={config.broker_id}: must be the same as node.id={config.node_id}")
     if not config.controller_listener_names:
-        raise ConfigError("controller.listener.names: must be given")
-    if set(config.process_roles) != {"broker", "controller"}:
         raise ConfigError(
-            f"process.roles={','.join(config.process_roles)}: a process is broker and controller at once until there "
-            "are clusters of several; say broker,controller"
+            "controller.listener.names: must be given",
+            "name the listener of the controllers on all nodes: controller.listener.names=CONTROLLER",
+        )
+
+
+def _check_roles(config: ServerConfig) -> None:
+    """Which listeners the roles need, and which they exclude."""
+    names = config.controller_listener_names
+    named = {each.name for each in config.listeners} & set(names)
+    if config.is_controller and not named:
+        raise ConfigError(
+            f"controller.listener.names={','.join(names)}: none is among listeners",
+            f"add a listener for the controller, such as {names[0]}://:9093, or take controller out of process.roles",
+        )
+    if named and not config.is_controller:
+        raise ConfigError(
+            f"listeners: {min(named)} is a controller listener, and process.roles has no controller",
+            "remove it from listeners, or add controller to process.roles",
+        )
+    others = {each.name for each in config.listeners} - named
+    if others and not config.is_broker:
+        raise ConfigError(
+            f"listeners: {min(others)} is not in controller.listener.names, and process.roles has no broker",
+            "remove it from listeners, or add broker to process.roles",
         )
 
 
@@ -98,16 +127,19 @@ def _check_protocols(config: ServerConfig) -> None:
         raise ConfigError(f"security.inter.broker.protocol={config.security_inter_broker_protocol}: {_UNSECURED}")
 
 
-def _check_listeners(config: ServerConfig) -> None:
-    names = {each.name for each in config.listeners}
+def _check_addresses(config: ServerConfig) -> None:
     ports = [(each.host, each.port) for each in config.listeners if each.port]
     if len(set(ports)) < len(ports):
-        raise ConfigError("listeners: each listener must have an address of its own")
-    absent = [name for name in config.controller_listener_names if name not in names]
-    if absent:
-        raise ConfigError(f"controller.listener.names={absent[0]}: is not among listeners")
+        raise ConfigError("listeners: each listener must have a separate address")
+
+
+def _check_broker_listeners(config: ServerConfig) -> None:
+    names = {each.name for each in config.listeners}
     if not config.broker_listeners:
-        raise ConfigError("listeners: at least one must not be a controller's")
+        raise ConfigError(
+            "listeners: at least one must not be a controller's",
+            "add a listener for clients, such as PLAINTEXT://:9092, or take broker out of process.roles",
+        )
     advertised = {each.name for each in config.advertised_listeners}
     if not advertised or not advertised <= names:
         raise ConfigError(f"advertised.listeners: must name listeners, which are {', '.join(sorted(names))}")
@@ -125,14 +157,24 @@ def _check_listeners(config: ServerConfig) -> None:
         )
 
 
-def _check_quorum(config: ServerConfig) -> None:
+def _check_voters(config: ServerConfig) -> None:
+    node_id = config.node_id
     voters = [voter.id for voter in config.controller_quorum_voters]
     if not voters and not config.controller_quorum_bootstrap_servers:
-        raise ConfigError("controller.quorum.bootstrap.servers: must be given, or controller.quorum.voters")
-    if voters and config.node_id not in voters:
-        raise ConfigError(f"controller.quorum.voters: must contain this node, {config.node_id}")
-    if len(voters) > 1:
-        raise ConfigError("controller.quorum.voters: more than one voter does not exist yet; name this node alone")
+        raise ConfigError(
+            "controller.quorum.bootstrap.servers: must be given, or controller.quorum.voters",
+            "name the controller listeners: controller.quorum.bootstrap.servers=HOST:PORT,HOST:PORT",
+        )
+    if voters and config.is_controller and node_id not in voters:
+        raise ConfigError(
+            f"controller.quorum.voters: must contain this node, {node_id}",
+            f"add {node_id}@HOST:PORT to it on all nodes, or take controller out of process.roles",
+        )
+    if node_id in voters and not config.is_controller:
+        raise ConfigError(
+            f"controller.quorum.voters: contains this node, {node_id}, which is not a controller",
+            "add controller to process.roles, or give this node another node.id",
+        )
 
 
 def _check_numbers(config: ServerConfig) -> None:

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -28,7 +27,11 @@ _REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class ConfigError(ValueError):
-    """A setting is unknown or has a value that it cannot have; the text names the key."""
+    """A setting is unknown or has a value that it cannot have; the text names the key, the hint says what to set."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
 
 
 class Kind(enum.IntEnum):
@@ -278,6 +281,8 @@ def java_double(value: float) -> str:
     """As Java prints it: 0.5, 1.0E10, 1.7976931348623157E308."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal  # large, and rarely needed
+
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)  # it is a string for what is no finite number
     text = "".join(map(str, digits)).rstrip("0")

@@ -15,10 +15,9 @@ from tailrace.controller.decision import Decision
 from tailrace.controller.directories import directories_offline
 from tailrace.controller.heartbeats import BrokerState
 from tailrace.controller.state import ClusterState
-from tailrace.metadata.partition_registration import RESERVED_DIRECTORIES
+from tailrace.metadata.endpoint import Endpoint
 from tailrace.metadata.versions import (
     METADATA_VERSION,
-    MINIMUM_METADATA_VERSION,
     has_cordoned_directories,
     has_directories,
     register_broker_version,
@@ -31,7 +30,7 @@ from tailrace.model.errors import (
     StaleBrokerEpochError,
     UnsupportedVersionError,
 )
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import DirectoryId
 from tailrace.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tailrace.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -71,8 +70,11 @@ def register(state: ClusterState, request: BrokerRegistrationRequest, next_offse
     elif existing is not None:
         records += _previous_incarnation_gone(state, request)
     records.append(VersionedRecord(record, register_broker_version(state.image.metadata_version)))
-    state.heartbeats.register(broker_id, now_ms, is_fenced=record.fenced, is_new_incarnation=is_new)
-    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records)
+
+    def written(offset: int) -> None:
+        state.heartbeats.register(broker_id, now_ms, is_fenced=record.fenced, is_new_incarnation=is_new)
+
+    return Decision(BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, written)
 
 
 def _check_registration(state: ClusterState, request: BrokerRegistrationRequest, now_ms: int) -> None:
@@ -88,19 +90,19 @@ def _check_registration(state: ClusterState, request: BrokerRegistrationRequest,
         raise DuplicateBrokerRegistrationError("Another broker is registered with that broker id.")
     if request.is_migrating_zk_broker:
         raise BrokerIdNotRegisteredError("Controller does not support registering ZK brokers.")
+    for e in request.listeners:
+        Endpoint(e.name, e.host, e.port, e.security_protocol).check()
     if not has_directories(state.image.metadata_version):
         return
     if not request.log_dirs:
         raise InvalidRegistrationError("No directories specified in request")
-    if any(int.from_bytes(directory, "big") < RESERVED_DIRECTORIES for directory in request.log_dirs):
+    if any(DirectoryId(directory).is_reserved for directory in request.log_dirs):
         raise InvalidRegistrationError("Reserved directory ID in request")
     if len(set(request.log_dirs)) != len(request.log_dirs):
         raise InvalidRegistrationError("Duplicate directory ID in request")
     for other in state.image.brokers.values():
         if other.id != broker_id and (shared := set(other.directories) & set(request.log_dirs)):
-            raise InvalidRegistrationError(
-                f"Broker {other.id} is already registered with directory {TopicId(shared.pop())}"
-            )
+            raise InvalidRegistrationError(f"Broker {other.id} is already registered with directory {shared.pop()}")
 
 
 def _features(state: ClusterState, request: BrokerRegistrationRequest) -> list[BrokerFeature]:
@@ -109,8 +111,8 @@ def _features(state: ClusterState, request: BrokerRegistrationRequest) -> list[B
     A feature that another release has finalised, and that is unknown here, is not held against a broker.
     """
     spans = {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
-    oldest = (MINIMUM_METADATA_VERSION, MINIMUM_METADATA_VERSION)
-    spans.setdefault(METADATA_VERSION, oldest)
+    if METADATA_VERSION not in spans:
+        raise InvalidRegistrationError(f"The broker does not support {METADATA_VERSION}")
     finalised = {**state.image.features, METADATA_VERSION: state.image.metadata_version}
     known = {name: level for name, level in finalised.items() if name in spans or name in state.identity.features}
     for name in {**spans, **known}:
@@ -155,6 +157,9 @@ def heartbeat(state: ClusterState, request: BrokerHeartbeatRequest, now_ms: int)
         has_caught_up=has_caught_up,
         leads=state.index.leads(broker_id),
     )
+    offline = _newly_offline(state, request)
+    if offline and after is BrokerState.UNFENCED:
+        after = before  # an election by this heartbeat would take the replicas there for online: the next one decides
     records: list[VersionedRecord] = []
     if after is not before:
         if after.is_fenced:
@@ -163,7 +168,7 @@ def heartbeat(state: ClusterState, request: BrokerHeartbeatRequest, now_ms: int)
             records += _unfenced(state, broker_id)
         else:
             records += _in_controlled_shutdown(state, broker_id)
-    records += _directory_changes(state, request)
+    records += _directory_changes(state, request, offline)
     response = BrokerHeartbeatResponse(
         is_caught_up=has_caught_up,
         is_fenced=after.is_fenced,
@@ -171,7 +176,7 @@ def heartbeat(state: ClusterState, request: BrokerHeartbeatRequest, now_ms: int)
     )
 
     def written(offset: int) -> None:
-        heartbeats.touch(broker_id, now_ms, request.current_metadata_offset, is_fenced=after.is_fenced)
+        heartbeats.touch(broker_id, now_ms, request.current_metadata_offset, after)
         if after is BrokerState.CONTROLLED_SHUTDOWN:
             heartbeats.shutting_down(broker_id, offset)
 
@@ -210,13 +215,21 @@ def _change(broker_id: int, epoch: int, *, fenced: int) -> BrokerRegistrationCha
     return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, fenced=fenced)
 
 
-def _directory_changes(state: ClusterState, request: BrokerHeartbeatRequest) -> list[VersionedRecord]:
-    level, broker = state.image.metadata_version, state.image.brokers[request.broker_id]
-    records = []
-    if has_directories(level) and request.offline_log_dirs:
-        records += directories_offline(state, broker, request.offline_log_dirs)
+def _newly_offline(state: ClusterState, request: BrokerHeartbeatRequest) -> list[DirectoryId]:
+    if not has_directories(state.image.metadata_version):
+        return []
+    return [each for each in state.image.brokers[request.broker_id].directories if each in request.offline_log_dirs]
+
+
+def _directory_changes(
+    state: ClusterState, request: BrokerHeartbeatRequest, offline: Sequence[DirectoryId]
+) -> list[VersionedRecord]:
+    broker = state.image.brokers[request.broker_id]
+    records = directories_offline(state, broker, offline) if offline else []
     cordoned = request.cordoned_log_dirs
-    if has_cordoned_directories(level) and cordoned is not None and tuple(cordoned) != broker.cordoned_directories:
+    if not has_cordoned_directories(state.image.metadata_version) or cordoned is None:
+        return records
+    if broker.cordoned_directories is None or set(cordoned) != set(broker.cordoned_directories):
         change = BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned)
         )
@@ -244,5 +257,4 @@ def unregister(state: ClusterState, request: UnregisterBrokerRequest) -> Decisio
     records = state.broker_changes(partitions, leaving=broker_id)
     record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
     records.append(VersionedRecord(record, 0))
-    state.heartbeats.remove(broker_id)
-    return Decision(UnregisterBrokerResponse(error_message=None), records)
+    return Decision(UnregisterBrokerResponse(error_message=None), records, lambda _: state.heartbeats.remove(broker_id))

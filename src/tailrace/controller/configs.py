@@ -14,6 +14,7 @@ from tailrace.config.validation import APPEND, DELETE, GROUP, SET, SUBTRACT, edi
 from tailrace.controller.config_rules import RESOURCES, can_be_appended_to, check_overrides, default_text
 from tailrace.controller.decision import Decision
 from tailrace.controller.limits import check_records
+from tailrace.controller.min_isr import MIN_ISR, check_change
 from tailrace.controller.state import ClusterState
 from tailrace.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE
 from tailrace.metadata.topic_names import check_topic_name
@@ -30,7 +31,8 @@ from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.settings import ConfigRecord
 from tailrace.protocol.records.topics import ClearElrRecord
 
-MIN_ISR: Final = "min.insync.replicas"
+MAX_ID_DIGITS: Final = 10
+"""Of a node id, an int32. Python refuses to convert a text of some thousand digits."""
 
 Changes = dict[str, str | None]
 """New values by key; None takes the override away."""
@@ -125,7 +127,7 @@ def _changed(state: ClusterState, kind: int, name: str, changes: Changes) -> Seq
     check_overrides(kind, name, after, state.config)
     _check_existence(state, kind, name)
     if state.has_elr and kind == BROKER_RESOURCE:
-        _check_min_isr_change(name, changes)
+        check_change(name, changes)
     records = []
     for key, value in changes.items():
         record = ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
@@ -141,7 +143,7 @@ def _check_name(kind: int, name: str) -> None:
         if name == CLUSTER_DEFAULT:
             return
         digits = name.removeprefix("-").removeprefix("+")
-        if not digits.isascii() or not digits.isdecimal():
+        if not digits.isascii() or not digits.isdecimal() or len(digits) > MAX_ID_DIGITS:
             raise RefusedRequestError("Unable to parse broker name as a base 10 number.")
         if int(name) < 0:
             raise RefusedRequestError("Invalid negative broker ID.")
@@ -159,13 +161,3 @@ def _check_existence(state: ClusterState, kind: int, name: str) -> None:
         known = {*state.image.brokers, *state.image.controllers, state.identity.node_id}
         if int(name) not in known:
             raise BrokerIdNotRegisteredError(f"No node with id {name} found.")
-
-
-def _check_min_isr_change(name: str, changes: Changes) -> None:
-    """Who is eligible to lead is judged by the minimum, which must be the same for all brokers then."""
-    if MIN_ISR not in changes:
-        return
-    if name != CLUSTER_DEFAULT:
-        raise InvalidConfigError(f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
-    if changes[MIN_ISR] is None:
-        raise InvalidConfigError(f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")

@@ -8,6 +8,12 @@ from tailrace.model.errors import TailraceError
 from tailrace.protocol.apis import api_of
 from tailrace.protocol.message import Request, Response
 from tailrace.protocol.messages import alter_configs, incremental_alter_configs
+from tailrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -20,6 +26,12 @@ from tailrace.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+)
+from tailrace.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 
@@ -47,6 +59,10 @@ def error_response(request: Request, version: int, error: TailraceError) -> Resp
             )
         case ElectLeadersRequest():
             return _elect_leaders(request, version, code, message)
+        case AlterPartitionReassignmentsRequest():
+            return _alter_reassignments(request, code, message)
+        case ListPartitionReassignmentsRequest():
+            return _list_reassignments(request, code, message)
     response = api_of(request.KEY).response()
     fields = {field.name for field in response.__fields__}
     assert "error_code" in fields, f"{type(response).__name__} has no place for an error"
@@ -82,3 +98,32 @@ def _elect_leaders(request: ElectLeadersRequest, version: int, code: int, messag
         for topic in request.topic_partitions or ()
     ]
     return ElectLeadersResponse(error_code=code if version >= 1 else 0, replica_election_results=results)
+
+
+def _alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, code: int, message: str | None
+) -> AlterPartitionReassignmentsResponse:
+    results = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(partition_index=p.partition_index, error_code=code, error_message=message)
+                for p in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message, responses=results)
+
+
+def _list_reassignments(
+    request: ListPartitionReassignmentsRequest, code: int, message: str | None
+) -> ListPartitionReassignmentsResponse:
+    topics = [
+        OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes],
+        )
+        for topic in request.topics or ()
+    ]
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message, topics=topics)

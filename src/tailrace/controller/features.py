@@ -1,17 +1,25 @@
 """UpdateFeatures: the levels of features that the whole cluster works at.
 
-A level can be finalised when this controller and every broker and controller that is registered support it. Stepping
-down over a level that brought new records is refused: they would be lost.
+A level can be finalized when this controller and every broker and controller that is registered support it, when
+every voter of the quorum is registered, and when the levels that it requires are finalized before it or with it.
+Stepping down over a level that brought new records is refused: they would be lost.
+
+kraft.version is the level of the quorum, which writes control records for it. A NoOpRecord follows them, as in Kafka:
+the response waits until that is committed.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from tailrace.controller.decision import Decision
+from tailrace.controller.min_isr import records_to_enable
 from tailrace.controller.state import ClusterState
+from tailrace.metadata.feature_levels import FeatureLevel, requirements
 from tailrace.metadata.versions import (
     CHANGED_RECORDS,
+    ELR_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
     has_controller_registrations,
@@ -24,6 +32,7 @@ from tailrace.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from tailrace.protocol.record_frame import VersionedRecord
+from tailrace.protocol.records.ledger import NoOpRecord
 from tailrace.protocol.records.settings import FeatureLevelRecord
 
 UPGRADE: Final = 1
@@ -32,16 +41,33 @@ UNSAFE_DOWNGRADE: Final = 3
 _LAST_WITH_RESULTS: Final = 1
 
 
-def update_features(state: ClusterState, request: UpdateFeaturesRequest, version: int, kraft_version: int) -> Decision:
+class QuorumFeatures(NamedTuple):
+    """What decisions depend on that is in no metadata record."""
+
+    kraft_version: int
+    voter_ids: Collection[int]
+
+
+def update_features(
+    state: ClusterState, request: UpdateFeaturesRequest, version: int, quorum: QuorumFeatures
+) -> Decision:
     """All updates or none. Raises InvalidUpdateVersionError."""
     updates = {update.feature: update for update in request.feature_updates}
+    levels = {**state.image.features, METADATA_VERSION: state.image.metadata_version}
+    levels |= {name: update.max_version_level for name, update in updates.items()}
     records = []
     try:
         for update in updates.values():
             kind = update.upgrade_type
             if version == 0:
                 kind = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
-            if _changes(state, update, kind, kraft_version):
+            _check(state, update, kind, quorum)
+            _check_requirements(update, levels)
+            if update.feature == KRAFT_VERSION:
+                records.append(VersionedRecord(NoOpRecord(), 0))
+            else:
+                if update.feature == ELR_VERSION and update.max_version_level > 0 and not state.has_elr:
+                    records += records_to_enable(state.image, state.config.min_insync_replicas)
                 record = FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
                 records.append(VersionedRecord(record, 0))
     except InvalidUpdateVersionError as error:
@@ -54,20 +80,19 @@ def update_features(state: ClusterState, request: UpdateFeaturesRequest, version
     return Decision(response, () if request.validate_only else records)
 
 
-def _changes(state: ClusterState, update: FeatureUpdateKey, upgrade_type: int, kraft_version: int) -> bool:
-    """Whether a record is to be written."""
+def _check(state: ClusterState, update: FeatureUpdateKey, upgrade_type: int, quorum: QuorumFeatures) -> None:
     name, level = update.feature, update.max_version_level
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _refusal(update, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _refusal(update, "A feature version cannot be less than 0.")
-    reason = _unsupported(state, name, level)
+    reason = _unsupported(state, name, level, quorum.voter_ids)
     if reason is not None:
         raise _refusal(update, reason)
     if name == METADATA_VERSION:
         present = state.image.metadata_version
     else:
-        present = kraft_version if name == KRAFT_VERSION else state.image.features.get(name, 0)
+        present = quorum.kraft_version if name == KRAFT_VERSION else state.image.features.get(name, 0)
     if level < present:
         if upgrade_type == UPGRADE:
             raise _refusal(
@@ -79,10 +104,27 @@ def _changes(state: ClusterState, update: FeatureUpdateKey, upgrade_type: int, k
             _check_metadata_downgrade(present, level, upgrade_type)
     elif level > present and upgrade_type != UPGRADE:
         raise _refusal(update, "Can't downgrade to a newer version.")
-    if name == KRAFT_VERSION and level != present:
-        raise _refusal(update, "The quorum keeps the version that it was formatted with.")
-    # At its present level there is nothing to do: the quorum's version is no metadata record.
-    return name != KRAFT_VERSION
+    if name == KRAFT_VERSION and level < present:
+        raise _refusal(update, "The voters are records of the log: that cannot be undone.")
+
+
+def _check_requirements(update: FeatureUpdateKey, levels: Mapping[str, int]) -> None:
+    """`levels` are those of all features after the update."""
+    for required in requirements(FeatureLevel(update.feature, update.max_version_level)):
+        if levels.get(required.feature, 0) < required.level:
+            raise _refusal(
+                update,
+                f"{update.feature} could not be set to {update.max_version_level} because it depends on "
+                f"{required.feature} level {required.level}",
+            )
+
+
+def raises_kraft_version(request: UpdateFeaturesRequest, kraft_version: int) -> bool:
+    """Whether an update that was not refused asks the quorum for a higher kraft.version than its present one."""
+    return not request.validate_only and any(
+        update.feature == KRAFT_VERSION and update.max_version_level > kraft_version
+        for update in request.feature_updates
+    )
 
 
 def _check_metadata_downgrade(present: int, level: int, upgrade_type: int) -> None:
@@ -94,7 +136,7 @@ def _check_metadata_downgrade(present: int, level: int, upgrade_type: int) -> No
     raise InvalidUpdateVersionError(f"Unsupported metadata.version downgrade from {present} to {level}. {reason}")
 
 
-def _unsupported(state: ClusterState, name: str, level: int) -> str | None:
+def _unsupported(state: ClusterState, name: str, level: int, voter_ids: Collection[int]) -> str | None:
     local = state.identity.features.get(name)
     whose = f"Local controller {state.identity.node_id}"
     if local is None and level == 0:
@@ -112,6 +154,9 @@ def _unsupported(state: ClusterState, name: str, level: int) -> str | None:
                 reason = _out_of_range(f"Controller {controller.id}", controller.features.get(name), level)
                 if reason is not None:
                     return reason
+        for voter_id in voter_ids:
+            if voter_id != state.identity.node_id and voter_id not in state.image.controllers:
+                return f"controller {voter_id} has not registered, and may not support this feature"
     return None
 
 

@@ -1,10 +1,14 @@
-"""Which brokers live: when each was last heard, and what a heartbeat makes of it.
+"""Which brokers live: when each last sent a heartbeat, and what a heartbeat makes of it.
 
 A broker is fenced until it asks to be unfenced and has read the metadata up to its own registration. Its session ends
 when it is silent for `broker.session.timeout.ms`. On the way out it first gives up its leaderships (controlled
 shutdown), and may go when the brokers that stay have read the metadata up to there.
 
-A new controller takes over with full sessions for everybody: it cannot know who was heard by its predecessor.
+No other process can take the id of a broker whose session is open. A broker has a session while it is unfenced, and
+from its first heartbeat on while it is fenced; it ends with silence, or when the broker may leave. (In Kafka a broker
+that has left keeps its id for the session timeout.)
+
+A new controller takes over with full sessions for all unfenced brokers: it cannot know whom its predecessor heard.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ class BrokerState(enum.Enum):
 @dataclass(slots=True)
 class _Session:
     is_fenced: bool
-    last_heard_ms: int
+    last_heartbeat_ms: int
+    is_held: bool
+    """The broker is unfenced, or fenced and sends heartbeats: it keeps its id until it is silent."""
     metadata_offset: int = -1
     shutdown_offset: int = -1
     """Of the records that took its leaderships away; −1 as long as it stays."""
@@ -47,19 +53,29 @@ class Heartbeats:
 
     def restart(self, brokers: Iterable[tuple[int, bool]], now_ms: int) -> None:
         """Begin with these, each with whether it is fenced."""
-        self._sessions = {broker_id: _Session(is_fenced, now_ms) for broker_id, is_fenced in brokers}
+        self._sessions = {broker_id: _Session(is_fenced, now_ms, not is_fenced) for broker_id, is_fenced in brokers}
 
     def register(self, broker_id: int, now_ms: int, *, is_fenced: bool, is_new_incarnation: bool) -> None:
         session = None if is_new_incarnation else self._sessions.get(broker_id)
         if session is None:
-            session = self._sessions[broker_id] = _Session(is_fenced, now_ms)
-        session.is_fenced, session.last_heard_ms = is_fenced, now_ms
+            session = self._sessions[broker_id] = _Session(is_fenced, now_ms, not is_fenced)
+        session.is_fenced, session.last_heartbeat_ms = is_fenced, now_ms
 
-    def touch(self, broker_id: int, now_ms: int, metadata_offset: int, *, is_fenced: bool) -> None:
-        session = self._sessions.setdefault(broker_id, _Session(is_fenced, now_ms))
-        session.last_heard_ms, session.metadata_offset, session.is_fenced = now_ms, metadata_offset, is_fenced
-        if is_fenced:
+    def touch(self, broker_id: int, now_ms: int, metadata_offset: int, state: BrokerState) -> None:
+        """The broker has sent a heartbeat, after which it is in this state."""
+        session = self._sessions.setdefault(broker_id, _Session(state.is_fenced, now_ms, is_held=True))
+        session.last_heartbeat_ms, session.metadata_offset, session.is_fenced = now_ms, metadata_offset, state.is_fenced
+        session.is_held = state is not BrokerState.SHUTDOWN_NOW
+        if state.is_fenced:
             session.shutdown_offset = -1
+
+    def extend(self, ms: int, now_ms: int) -> None:
+        """Let every session end later: the controller could not receive a heartbeat for `ms`, until `now_ms`.
+
+        A heartbeat that waited may have been read already. No session counts from a time in the future.
+        """
+        for session in self._sessions.values():
+            session.last_heartbeat_ms = min(session.last_heartbeat_ms + ms, now_ms)
 
     def shutting_down(self, broker_id: int, offset: int) -> None:
         session = self._sessions.get(broker_id)
@@ -75,9 +91,9 @@ class Heartbeats:
         self._sessions.pop(broker_id, None)
 
     def is_alive(self, broker_id: int, now_ms: int) -> bool:
-        """Its session is open: nobody else may take its id. A fenced broker has none."""
+        """Its session is open: no other process may take its id."""
         session = self._sessions.get(broker_id)
-        return session is not None and not session.is_fenced and self._is_open(session, now_ms)
+        return session is not None and session.is_held and self._is_open(session, now_ms)
 
     def is_shutting_down(self, broker_id: int) -> bool:
         session = self._sessions.get(broker_id)
@@ -90,7 +106,7 @@ class Heartbeats:
     def silent(self, now_ms: int) -> int | None:
         """The unfenced broker that has been silent for longest, if that is too long."""
         stale = [
-            (session.last_heard_ms, broker_id)
+            (session.last_heartbeat_ms, broker_id)
             for broker_id, session in self._sessions.items()
             if not session.is_fenced and not self._is_open(session, now_ms)
         ]
@@ -127,4 +143,4 @@ class Heartbeats:
         return min(offsets, default=float("inf"))
 
     def _is_open(self, session: _Session, now_ms: int) -> bool:
-        return session.last_heard_ms + self.session_timeout_ms >= now_ms
+        return session.last_heartbeat_ms + self.session_timeout_ms >= now_ms

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tailrace.controller.decision import Decision
 from tailrace.controller.partition_change import Election
+from tailrace.controller.partition_index import PartitionKey
 from tailrace.controller.state import ClusterState
 from tailrace.metadata.broker_registration import BrokerRegistration
 from tailrace.metadata.partition_registration import (
@@ -46,9 +47,12 @@ ANY_EPOCH = -1
 
 
 def alter_partitions(state: ClusterState, request: AlterPartitionRequest, version: int) -> Decision:
-    state.check_broker_epoch(request.broker_id, request.broker_epoch)
     response = AlterPartitionResponse()
+    if not request.topics:
+        return Decision(response)
+    state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[VersionedRecord] = []
+    changed: set[PartitionKey] = set()
     for topic_data in request.topics:
         topic = state.image.topic_by_id(topic_data.topic_id)
         result = ResponseTopicData(topic_id=topic_data.topic_id)
@@ -59,7 +63,15 @@ def alter_partitions(state: ClusterState, request: AlterPartitionRequest, versio
             try:
                 if topic is None:
                     raise UnknownTopicIdError("This server does not host this topic ID.")
-                result.partitions.append(_altered(state, topic, request.broker_id, proposal, records))
+                key = topic.id, proposal.partition_index
+                if key in changed:
+                    raise InvalidUpdateVersionError("the request has an earlier proposal for the partition")
+                before = len(records)
+                try:
+                    result.partitions.append(_altered(state, topic, request.broker_id, proposal, records))
+                finally:
+                    if len(records) > before:
+                        changed.add(key)
             except TailraceError as error:
                 result.partitions.append(
                     ResponsePartitionData(partition_index=proposal.partition_index, error_code=error.code)
@@ -124,6 +136,8 @@ def check_proposal(
         raise RefusedRequestError(f"ISR {isr} is not part of the replicas {list(partition.replicas)}")
     if partition.leader not in isr:
         raise RefusedRequestError(f"ISR {isr} lacks the leader {partition.leader}")
+    if proposal.leader_recovery_state not in (RECOVERED, RECOVERING):
+        raise RefusedRequestError(f"{proposal.leader_recovery_state} is not a valid leader recovery state")
     if proposal.leader_recovery_state == RECOVERING:
         if len(isr) > 1:
             raise RefusedRequestError(f"ISR {isr} has more than one member while the leader is recovering")

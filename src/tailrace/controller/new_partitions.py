@@ -27,9 +27,19 @@ def chosen(state: ClusterState, partitions: int, replication_factor: int) -> lis
 def named(
     state: ClusterState, index: int, replicas: Sequence[int], replication_factor: int | None
 ) -> PartitionRegistration:
-    """Raises InvalidReplicaAssignmentError; `replication_factor` is that of the partitions before it."""
+    """Raises InvalidReplicaAssignmentError and InvalidReplicationFactorError; `replication_factor` is that of the
+    partitions before it.
+
+    Brokers that cannot replicate may be assigned as followers, and are not put into the ISR.
+    """
     check_assignment(state, replicas, replication_factor)
+    if len(replicas) > 1 and not any(map(state.can_replicate, replicas)):
+        raise InvalidReplicationFactorError(
+            f"The manual partition assignment for partition {index} has {len(replicas)} replicas, all on Tailrace "
+            "brokers, which hold single replicas only in this release. Assign one replica to each partition."
+        )
     isr = [replica for replica in replicas if state.is_active(replica)]
+    isr = isr[:1] + [replica for replica in isr[1:] if state.can_replicate(replica)]
     if not isr:
         raise InvalidReplicaAssignmentError(
             f"All brokers specified in the manual partition assignment for partition {index} are fenced "

@@ -109,7 +109,8 @@ class PartitionChange:
             self._elr = []
             return
         complete = dict.fromkeys([*self._elr, *self._partition.isr])
-        self._elr = [each for each in complete if each not in self.isr and each not in self.unclean_shutdown]
+        gone = {*self.isr, *self.unclean_shutdown}
+        self._elr = [each for each in complete if each in self.replicas and each not in gone]
 
     # Elections
 
@@ -167,14 +168,13 @@ class PartitionChange:
             change.leader = self._partition.leader
 
     def _remember_last_leader(self, change: PartitionChangeRecord) -> None:
-        """The last leader is written down when the ISR becomes empty, and forgotten when there is a leader again."""
+        """The last leader is recorded when the partition loses it, and removed when there is a leader again."""
         if not self._rules.has_elr:
             return
         partition = self._partition
-        leader = partition.leader if change.leader == NO_LEADER_CHANGE else change.leader
-        if change.isr == [] and partition.last_known_elr != (partition.leader,):
+        if change.leader == NO_LEADER and partition.has_leader and not partition.last_known_elr:
             change.last_known_elr = [partition.leader]
-        elif leader != NO_LEADER and partition.last_known_elr:
+        elif change.leader >= 0 and partition.last_known_elr:
             change.last_known_elr = []
 
     def _list_assignment(self, change: PartitionChangeRecord) -> None:

@@ -24,10 +24,15 @@ class PartitionIndex:
         self._led: defaultdict[int, dict[PartitionKey, None]] = defaultdict(dict)
         self._in_directory: defaultdict[bytes, dict[PartitionKey, None]] = defaultdict(dict)
         self._not_preferred: dict[PartitionKey, None] = {}
+        self._reassigning: dict[PartitionKey, None] = {}
 
     def put(self, key: PartitionKey, new: PartitionRegistration) -> None:
         self._move(key, self._known.get(key), new)
         self._known[key] = new
+
+    def share(self, key: PartitionKey, equal: PartitionRegistration) -> None:
+        """Refer to another object with the same values."""
+        self._known[key] = equal
 
     def remove(self, key: PartitionKey) -> None:
         old = self._known.pop(key, None)
@@ -64,6 +69,10 @@ class PartitionIndex:
         """Those that another than their preferred replica leads, or none."""
         return list(self._not_preferred)
 
+    def reassigning(self) -> list[PartitionKey]:
+        """Those with adding or removing replicas."""
+        return list(self._reassigning)
+
     def leads(self, broker_id: int) -> bool:
         return bool(self._led.get(broker_id))
 
@@ -76,6 +85,10 @@ class PartitionIndex:
             self._not_preferred[key] = None
         else:
             self._not_preferred.pop(key, None)
+        if new is not None and new.is_reassigning:
+            self._reassigning[key] = None
+        else:
+            self._reassigning.pop(key, None)
 
 
 def _move(

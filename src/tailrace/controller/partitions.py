@@ -74,4 +74,4 @@ def _added(state: ClusterState, topic: CreatePartitionsTopic, records_before: in
             for index, assignment in enumerate(topic.assignments, present)
         ]
     level = state.image.metadata_version
-    return [partition.to_record(image.id.raw, index, level) for index, partition in enumerate(new, present)]
+    return [partition.to_record(image.id, index, level) for index, partition in enumerate(new, present)]

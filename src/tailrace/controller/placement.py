@@ -4,27 +4,36 @@ For every partition, first replicas move from rack to rack and further replicas 
 that leaders and replicas are spread as evenly as the racks allow. Brokers that are fenced are taken only when their
 rack has no other left, and never first: a first replica is to lead. After as many partitions as there are unfenced
 brokers the orders are shuffled, so that the same sets of brokers do not meet again and again.
+
+Brokers that cannot replicate get single replicas only.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tailrace.model.errors import InvalidReplicationFactorError
+
+MAX_NAMED: Final = 5
+"""Brokers that an error names."""
 
 
 class UsableBroker(NamedTuple):
     id: int
     rack: str | None = None
     is_fenced: bool = False
+    can_replicate: bool = True
 
 
 def place(
     brokers: Iterable[UsableBroker], partitions: int, replication_factor: int, randomness: random.Random
 ) -> list[list[int]]:
     """The replicas of each new partition; the first leads. Raises InvalidReplicationFactorError."""
+    brokers = list(brokers)
+    if replication_factor > 1:
+        brokers = _replicating(brokers)
     racks = _Racks(brokers, randomness)
     if replication_factor <= 0:
         raise InvalidReplicationFactorError(
@@ -40,6 +49,18 @@ def place(
             "broker(s) are registered or some brokers have all their log directories cordoned."
         )
     return [racks.place(replication_factor) for _ in range(partitions)]
+
+
+def _replicating(brokers: list[UsableBroker]) -> list[UsableBroker]:
+    """Those that can hold one of several replicas. Raises InvalidReplicationFactorError if no broker can."""
+    found = [broker for broker in brokers if broker.can_replicate]
+    if brokers and not found:
+        names = ", ".join(str(broker.id) for broker in brokers[:MAX_NAMED]) + ", …" * (len(brokers) > MAX_NAMED)
+        raise InvalidReplicationFactorError(
+            "Tailrace brokers hold single replicas only in this release, and no others can take replicas (brokers "
+            f"{names}). Use replication factor 1."
+        )
+    return found
 
 
 class _Round:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tailrace.model.errors import UnknownTopicOrPartitionError
+from tailrace.model.errors import NotLeaderOrFollowerError, UnknownTopicOrPartitionError
+from tailrace.model.ids import ZERO_DIRECTORY_ID
 from tailrace.model.internal_topics import CLUSTER_METADATA
 from tailrace.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -21,12 +22,17 @@ from tailrace.raft.quorum import ReplicaState as QuorumReplica
 
 DIRECTORIES_FROM: Final = 2
 """Older versions have no place for the directories and addresses of nodes."""
-NO_DIRECTORY: Final = bytes(16)
 
 
-def describe_quorum(quorum: QuorumDescription, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
+def describe_quorum(
+    quorum: QuorumDescription | None, request: DescribeQuorumRequest, version: int
+) -> DescribeQuorumResponse:
+    """A node that does not lead has no description and refuses with NOT_LEADER_OR_FOLLOWER, as Kafka does."""
     if not _asks_for_the_metadata_log(request):
         return _unknown(request)
+    if quorum is None:
+        error = ResponsePartitionData(partition_index=0, error_code=NotLeaderOrFollowerError.code)
+        return DescribeQuorumResponse(topics=[ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[error])])
     partition = ResponsePartitionData(
         partition_index=0,
         leader_id=quorum.leader_id,
@@ -67,7 +73,7 @@ def _replicas(states: Iterable[QuorumReplica], version: int) -> list[ReplicaStat
     return [
         ReplicaState(
             replica_id=state.node_id,
-            replica_directory_id=state.directory_id if version >= DIRECTORIES_FROM else NO_DIRECTORY,
+            replica_directory_id=state.directory_id if version >= DIRECTORIES_FROM else ZERO_DIRECTORY_ID,
             log_end_offset=state.log_end_offset,
             last_fetch_timestamp=state.last_fetch_timestamp,
             last_caught_up_timestamp=state.last_caught_up_timestamp,

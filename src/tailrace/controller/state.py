@@ -19,16 +19,13 @@ from tailrace.controller.placement import UsableBroker
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.endpoint import Endpoint
 from tailrace.metadata.image import CLUSTER_DEFAULT, MetadataImage
-from tailrace.metadata.partition_registration import (
-    MIGRATING_DIRECTORY,
-    NO_LEADER,
-    UNASSIGNED_DIRECTORY,
-    is_online_directory,
-)
+from tailrace.metadata.partition_registration import NO_LEADER, is_online_directory
+from tailrace.metadata.replacement import adopt_image, apply_difference, copied, replace_image
 from tailrace.metadata.topic_image import TopicImage
 from tailrace.metadata.topic_names import has_collision_characters, unified_name
 from tailrace.metadata.versions import ELR_VERSION
 from tailrace.model.errors import StaleBrokerEpochError
+from tailrace.model.ids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tailrace.protocol.message import Record
 from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.brokers import RegisterBrokerRecord
@@ -44,20 +41,30 @@ class ControllerIdentity(NamedTuple):
     features: Mapping[str, tuple[int, int]]
 
 
+class PreparedState(NamedTuple):
+    """The parts of a state whose cost grows with the cluster, made of a snapshot on any thread."""
+
+    image: MetadataImage
+    partitions: PartitionIndex
+    colliding: dict[str, dict[str, None]]
+
+    @classmethod
+    def of(cls, image: MetadataImage) -> PreparedState:
+        prepared = cls(copied(image), PartitionIndex(), {})
+        for topic in prepared.image.topics.values():
+            if has_collision_characters(topic.name):
+                prepared.colliding.setdefault(unified_name(topic.name), {})[topic.name] = None
+            for index, registration in topic.partitions.items():
+                prepared.partitions.put((topic.id, index), registration)
+        return prepared
+
+
 class ClusterState:
     def __init__(self, settings: Settings, identity: ControllerIdentity, randomness: random.Random) -> None:
         self.settings = settings
         self.identity = identity
         self.random = randomness
         self.heartbeats = Heartbeats(settings.config.broker_session_timeout_ms)
-        self.forget()
-
-    @property
-    def config(self) -> ServerConfig:
-        return self.settings.config
-
-    def forget(self) -> None:
-        """Begin with nothing, before a snapshot is loaded."""
         self.image = MetadataImage()
         self.index = PartitionIndex()
         self.colliding: dict[str, dict[str, None]] = {}
@@ -65,27 +72,61 @@ class ClusterState:
         self.registration_offsets: dict[int, int] = {}
         """Of the records of brokers' registrations: what a broker must have read to be unfenced."""
 
+    @property
+    def config(self) -> ServerConfig:
+        return self.settings.config
+
     # Records
 
+    def replace(self, image: MetadataImage, registration_offsets: Mapping[int, int]) -> None:
+        """Make this the state of `image`. The cost of all but the comparison depends on the difference only."""
+        self._follow(replace_image(self.image, image))
+        self.registration_offsets = dict(registration_offsets)
+
+    def adopt(self, prepared: PreparedState, image: MetadataImage, registration_offsets: Mapping[int, int]) -> None:
+        """Make the empty state that of `image`, the committed one, of which `prepared` was made."""
+        adopt_image(self.image, MetadataDelta(prepared.image))
+        self.image.offset, self.image.epoch, self.image.timestamp_ms = image.offset, image.epoch, image.timestamp_ms
+        self.index, self.colliding = prepared.partitions, prepared.colliding
+        self.registration_offsets = dict(registration_offsets)
+
+    def follow(self, image: MetadataImage, delta: MetadataDelta, registration_offsets: Mapping[int, int]) -> None:
+        """Make this the state of `image`, which was equal to this one's before it changed by `delta`."""
+        self._follow(apply_difference(self.image, image, delta))
+        self.registration_offsets = dict(registration_offsets)
+
+    def share(self, delta: MetadataDelta) -> None:
+        """Use the partitions of the committed image that has changed by `delta`, instead of equal ones."""
+        for (name, index), registration in delta.changed_partitions.items():
+            topic = self.image.topics.get(name)
+            if topic is not None and topic.partitions.get(index) == registration:
+                topic.partitions[index] = registration
+                self.index.share((topic.id, index), registration)
+
     def replay(self, records: Iterable[Record], first_offset: int) -> None:
-        """One batch, or all of a snapshot; `first_offset` is that of the first record."""
+        """One batch; `first_offset` is that of the first record."""
         delta = MetadataDelta(self.image)
         for offset, record in enumerate(records, first_offset):
             delta.replay(record)
             if type(record) is RegisterBrokerRecord:
                 self.registration_offsets[record.broker_id] = offset
+        self._follow(delta)
+
+    def _follow(self, delta: MetadataDelta) -> None:
         for topic in delta.deleted_topics:
             self._forget_topic(topic)
+        for topic, partition in delta.removed_partitions:
+            self.index.remove((topic.id, partition))
         for name in delta.created_topics:
             if has_collision_characters(name):
                 self.colliding.setdefault(unified_name(name), {})[name] = None
         topics = self.image.topics
         for (name, partition), registration in delta.changed_partitions.items():
-            self.index.put((topics[name].id.raw, partition), registration)
+            self.index.put((topics[name].id, partition), registration)
 
     def _forget_topic(self, topic: TopicImage) -> None:
         for partition in topic.partitions:
-            self.index.remove((topic.id.raw, partition))
+            self.index.remove((topic.id, partition))
         names = self.colliding.get(unified_name(topic.name))
         if names is not None:
             names.pop(topic.name, None)
@@ -114,10 +155,14 @@ class ClusterState:
     def usable_brokers(self) -> list[UsableBroker]:
         """Where new replicas can go."""
         return [
-            UsableBroker(broker.id, broker.rack, broker.is_fenced)
+            UsableBroker(broker.id, broker.rack, broker.is_fenced, broker.can_replicate)
             for broker in self.image.brokers.values()
             if not self.heartbeats.is_shutting_down(broker.id) and broker.takes_replicas
         ]
+
+    def can_replicate(self, broker_id: int) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.can_replicate
 
     def check_broker_epoch(self, broker_id: int, epoch: int) -> None:
         broker = self.image.brokers.get(broker_id)
@@ -158,11 +203,10 @@ class ClusterState:
 
     def change(self, topic: TopicImage, index: int, may_lead: Callable[[int], bool] | None = None) -> PartitionChange:
         """A change of a partition that exists; `may_lead` where not all active brokers may, or others too."""
-        partition = topic.partitions[index]
         is_up = may_lead or self.is_active
 
         def is_online(broker_id: int) -> bool:
-            directory = partition.directory_of(broker_id)
+            directory = change.directories.get(broker_id)
             return is_up(broker_id) and directory is not None and self.has_online_directory(broker_id, directory)
 
         rules = ChangeRules(
@@ -172,7 +216,8 @@ class ClusterState:
             min_isr=self.min_isr(topic) if self.has_elr else 1,
             has_elr=self.has_elr,
         )
-        return PartitionChange(topic.id.raw, index, partition, rules)
+        change = PartitionChange(topic.id, index, topic.partitions[index], rules)
+        return change
 
     def broker_changes(
         self,

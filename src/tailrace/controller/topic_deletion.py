@@ -48,14 +48,14 @@ def delete_topics(state: ClusterState, request: DeleteTopicsRequest, version: in
         if topic is None:
             error: TailraceError = UnknownTopicOrPartitionError("This server does not host this topic-partition.")
             results.append(_refused(name, _NO_ID, error))
-        elif topic.id.raw in found:
-            del found[topic.id.raw]
+        elif topic.id in found:
+            del found[topic.id]
             error = RefusedRequestError("The provided topic name maps to an ID that was already supplied.")
-            results.append(_refused(name, topic.id.raw, error))
+            results.append(_refused(name, topic.id, error))
         else:
-            found[topic.id.raw] = topic
+            found[topic.id] = topic
     check_records(found)
-    results += (DeletableTopicResult(name=topic.name, topic_id=topic.id.raw) for topic in found.values())
+    results += (DeletableTopicResult(name=topic.name, topic_id=topic.id) for topic in found.values())
     records = [VersionedRecord(RemoveTopicRecord(topic_id=topic_id), 0) for topic_id in found]
     return Decision(DeleteTopicsResponse(responses=results), records)
 

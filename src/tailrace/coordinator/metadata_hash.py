@@ -51,7 +51,7 @@ class MetadataHashes:
 
 def topic_hash(topic: TopicImage, image: MetadataImage) -> int:
     # Java has the halves of an id as two big-endian numbers.
-    parts = [_MAGIC, topic.id.raw[7::-1], topic.id.raw[:7:-1], _text(topic.name), _INT32.pack(len(topic.partitions))]
+    parts = [_MAGIC, topic.id[7::-1], topic.id[:7:-1], _text(topic.name), _INT32.pack(len(topic.partitions))]
     for index in range(len(topic.partitions)):
         parts.append(_INT32.pack(index))
         partition = topic.partitions.get(index)

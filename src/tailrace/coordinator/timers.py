@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from tailrace.coordinator.outcome import Outcome
 from tailrace.env import Env
+from tailrace.model.noop import noop
 
 RETRY_MS: Final = 500
 """A command whose records could not be appended is tried again after so long."""
@@ -68,7 +69,7 @@ class Timers:
 
     def close(self) -> None:
         self._is_closed = True
-        self._run = _nobody  # the next look is booked, and would keep the shard's state until then
+        self._run = noop  # the next look is booked, and would keep the shard's state until then
         self._deadlines.clear()
         self._heap.clear()
         self._queued.clear()
@@ -117,7 +118,3 @@ class Timers:
                 del self._deadlines[key]
                 self._run(key, command)
         self._arm()
-
-
-def _nobody(key: Hashable, command: Command) -> None:
-    pass

@@ -1,17 +1,19 @@
-"""The one door to the outside: clock, files, randomness, jobs. Everything else is handed these."""
+"""The one interface to the outside: clock, files, jobs, network, randomness. All other code receives these."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tailrace.env.clock import Clock
 from tailrace.env.files import Buffer, Entry, File, Files, Lock, Mapping, Mode, Space, write_fully
 from tailrace.env.jobs import InlineJobs, Jobs
+from tailrace.env.network import CloseReason, Network, NoNetwork, Stream, StreamListener
 
 __all__ = [
     "Buffer",
     "Clock",
+    "CloseReason",
     "Entry",
     "Env",
     "File",
@@ -21,16 +23,21 @@ __all__ = [
     "Lock",
     "Mapping",
     "Mode",
+    "Network",
+    "NoNetwork",
     "Space",
+    "Stream",
+    "StreamListener",
     "write_fully",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What a log needs of the world. `env.real.real_env()` and `sim` make one."""
+    """What a node needs of the outside. `env.real.real_env()` and `sim` create one."""
 
     files: Files
     clock: Clock
     jobs: Jobs
     random: random.Random
+    network: Network = field(default_factory=NoNetwork)

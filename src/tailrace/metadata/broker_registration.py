@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tailrace.metadata.endpoint import Endpoint
-from tailrace.metadata.versions import has_cordoned_directories, has_directories, register_broker_version
+from tailrace.metadata.versions import (
+    SINGLE_REPLICAS,
+    has_cordoned_directories,
+    has_directories,
+    register_broker_version,
+)
 from tailrace.model.errors import InconsistentMetadataError
+from tailrace.model.ids import DirectoryId
 from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.brokers import (
     BrokerEndpoint,
@@ -30,14 +36,15 @@ class BrokerRegistration:
     is_fenced: bool = True
     """It may not lead nor be in an ISR, and clients are not told of it."""
     in_controlled_shutdown: bool = False
-    directories: tuple[bytes, ...] = ()
+    directories: tuple[DirectoryId, ...] = ()
     """Those that are online."""
-    cordoned_directories: tuple[bytes, ...] | None = None
+    cordoned_directories: tuple[DirectoryId, ...] | None = None
     """Those that take no new replicas; None as long as the broker has not said."""
     is_migrating_zk_broker: bool = False
 
     @classmethod
     def of(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
+        cordoned = record.cordoned_log_dirs
         return cls(
             id=record.broker_id,
             epoch=record.broker_epoch,
@@ -47,8 +54,8 @@ class BrokerRegistration:
             rack=record.rack,
             is_fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
-            directories=tuple(record.log_dirs),
-            cordoned_directories=_cordoned(record.cordoned_log_dirs),
+            directories=_ids(record.log_dirs),
+            cordoned_directories=None if cordoned is None else _ids(cordoned),
             is_migrating_zk_broker=record.is_migrating_zk_broker,
         )
 
@@ -58,8 +65,8 @@ class BrokerRegistration:
             self,
             is_fenced=_switched(self.is_fenced, change.fenced),
             in_controlled_shutdown=_switched(self.in_controlled_shutdown, change.in_controlled_shutdown),
-            directories=tuple(change.log_dirs) or self.directories,
-            cordoned_directories=self.cordoned_directories if cordoned is None else _cordoned(cordoned),
+            directories=_ids(change.log_dirs) or self.directories,
+            cordoned_directories=self.cordoned_directories if cordoned is None else _ids(cordoned),
         )
 
     def to_record(self, metadata_version: int) -> VersionedRecord:
@@ -91,6 +98,11 @@ class BrokerRegistration:
         return not self.is_fenced and not self.in_controlled_shutdown
 
     @property
+    def can_replicate(self) -> bool:
+        """It can hold replicas of partitions with several."""
+        return SINGLE_REPLICAS not in self.features
+
+    @property
     def takes_replicas(self) -> bool:
         """Some directory of it is not cordoned."""
         cordoned = self.cordoned_directories or ()
@@ -104,5 +116,5 @@ def _switched(present: bool, change: int) -> bool:
     return present if change == 0 else change > 0
 
 
-def _cordoned(directories: list[bytes] | None) -> tuple[bytes, ...] | None:
-    return None if directories is None else tuple(directories)
+def _ids(directories: list[bytes]) -> tuple[DirectoryId, ...]:
+    return tuple(map(DirectoryId, directories))

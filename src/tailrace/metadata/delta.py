@@ -62,6 +62,8 @@ class MetadataDelta:
         """Topics that were there when the delta began. One of the same name may have been created since."""
         self.changed_partitions: dict[tuple[str, int], PartitionRegistration] = {}
         """By topic and index, of topics that still exist: as they are now, new ones included."""
+        self.removed_partitions: list[tuple[TopicImage, int]] = []
+        """Of topics that still exist. No record removes a partition: only a replaced image can lack some."""
         self.created_topics: dict[str, TopicImage] = {}
         self.changed_configs: set[tuple[int, str]] = set()
         self.changed_brokers: set[int] = set()
@@ -87,6 +89,7 @@ class MetadataDelta:
         return not (
             self.deleted_topics
             or self.changed_partitions
+            or self.removed_partitions
             or self.created_topics
             or self.changed_configs
             or self.changed_brokers
@@ -96,6 +99,7 @@ class MetadataDelta:
     def touched_topics(self) -> set[str]:
         """Names of topics that came, went, or have other partitions."""
         touched = {name for name, _ in self.changed_partitions}
+        touched.update(topic.name for topic, _ in self.removed_partitions)
         touched.update(self.created_topics)
         touched.update(topic.name for topic in self.deleted_topics)
         return touched
@@ -157,7 +161,7 @@ class MetadataDelta:
 
     def _partition(self, record: PartitionRecord) -> None:
         topic = self._topic_of(record.topic_id)
-        self._place(topic, record.partition_id, PartitionRegistration.of(record))
+        self._place(topic, record.partition_id, PartitionRegistration.of(record, self.image.ids))
 
     def _partition_change(self, record: PartitionChangeRecord) -> None:
         topic = self._topic_of(record.topic_id)
@@ -166,7 +170,7 @@ class MetadataDelta:
             raise InconsistentMetadataError(
                 f"partition {topic.name}-{record.partition_id} is changed, but was never created"
             )
-        self._place(topic, record.partition_id, present.merged(record))
+        self._place(topic, record.partition_id, present.merged(record, self.image.ids))
 
     def _clear_elr(self, record: ClearElrRecord) -> None:
         if record.topic_name:
@@ -180,7 +184,7 @@ class MetadataDelta:
             for index, partition in list(topic.partitions.items()):
                 if partition.elr or partition.last_known_elr:
                     change = PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
-                    self._place(topic, index, partition.merged(change))
+                    self._place(topic, index, partition.merged(change, self.image.ids))
 
     def _place(self, topic: TopicImage, index: int, registration: PartitionRegistration) -> None:
         topic.partitions[index] = registration

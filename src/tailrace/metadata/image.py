@@ -1,8 +1,8 @@
 """Everything that the records of the metadata log say, as far as it has been read.
 
-One mutable object for the life of a node, changed only by `MetadataDelta.replay`: a record costs the same however
-much there is. What this release has no use for (access control, quotas, credentials, tokens) is kept as the record
-it came in, so that a snapshot loses nothing.
+One mutable object for the life of a node, changed only by `MetadataDelta.replay` and `replace_image`. The cost of
+replaying a record does not depend on the size of the image. What this release has no use for (access control, quotas,
+credentials, tokens) is kept as the record it came in, so that a snapshot loses nothing.
 
 Records between a BeginTransactionRecord and its end are held back in `held_back`: they count when the transaction
 ends, and never if it is aborted or its writer died.
@@ -16,7 +16,7 @@ from typing import Final
 
 from tailrace.metadata.broker_registration import BrokerRegistration
 from tailrace.metadata.controller_registration import ControllerRegistration
-from tailrace.metadata.partition_registration import PartitionRegistration
+from tailrace.metadata.partition_registration import IdTable, PartitionRegistration
 from tailrace.metadata.topic_image import TopicImage
 from tailrace.metadata.versions import METADATA_VERSION, MINIMUM_METADATA_VERSION, has_controller_registrations
 from tailrace.protocol.message import Record
@@ -56,8 +56,15 @@ class MetadataImage:
         """-1 as long as no block has been given out."""
         self.kept: dict[KeptKey, Record] = {}
         """Records that only a snapshot needs, by what identifies them."""
+        self.ids = IdTable()
+        """Of brokers and directories, for the partitions."""
         self.held_back: list[Record] | None = None
         """Records of a transaction that has begun and not ended."""
+
+    @property
+    def is_new(self) -> bool:
+        """No record was ever applied."""
+        return self.offset < 0
 
     @property
     def metadata_version(self) -> int:
@@ -82,7 +89,7 @@ class MetadataImage:
             self._kept_records(ZkMigrationStateRecord),
             _broker_records(list(self.brokers.values()), level),
             self._controller_records(level),
-            _topic_records([(topic, list(topic.partitions.items())) for topic in self.topics.values()], level),
+            _topic_records([(topic, topic.partitions.copy()) for topic in self.topics.values()], level),
             _config_records([(resource, dict(overrides)) for resource, overrides in self.configs.items()]),
             self._kept_records(ClientQuotaRecord),
             self._producer_id_records(),
@@ -116,12 +123,12 @@ def _broker_records(brokers: list[BrokerRegistration], level: int) -> Iterator[V
 
 
 def _topic_records(
-    topics: list[tuple[TopicImage, list[tuple[int, PartitionRegistration]]]], level: int
+    topics: list[tuple[TopicImage, dict[int, PartitionRegistration]]], level: int
 ) -> Iterator[VersionedRecord]:
     for topic, partitions in topics:
-        yield VersionedRecord(TopicRecord(name=topic.name, topic_id=topic.id.raw), 0)
-        for index, registration in partitions:
-            yield registration.to_record(topic.id.raw, index, level)
+        yield VersionedRecord(TopicRecord(name=topic.name, topic_id=topic.id), 0)
+        for index, registration in partitions.items():
+            yield registration.to_record(topic.id, index, level)
 
 
 def _config_records(configs: list[tuple[tuple[int, str], dict[str, str]]]) -> Iterator[VersionedRecord]:

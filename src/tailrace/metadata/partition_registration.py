@@ -6,13 +6,17 @@ as well. Values are immutable: a change makes a new one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tailrace.metadata.versions import has_directories, partition_version
 from tailrace.model.errors import InconsistentMetadataError
+from tailrace.model.ids import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, DirectoryId
 from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.topics import PartitionChangeRecord, PartitionRecord
+
+T = TypeVar("T", int, bytes)
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
@@ -20,14 +24,8 @@ RECOVERED: Final = 0
 RECOVERING: Final = 1
 NO_RECOVERY_CHANGE: Final = -1
 
-MIGRATING_DIRECTORY: Final = bytes(16)
-UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\x01"
-LOST_DIRECTORY: Final = bytes(15) + b"\x02"
-RESERVED_DIRECTORIES: Final = 100
-"""Directory ids below it, as a number, stand for states of a directory and are none's own."""
 
-
-def is_online_directory(directory: bytes, online: tuple[bytes, ...]) -> bool:
+def is_online_directory(directory: bytes, online: tuple[DirectoryId, ...]) -> bool:
     """Whether a replica in `directory` is in one of the `online` directories of its broker, or on its way there.
 
     A broker that has named no directories at all has one only, and that is online.
@@ -39,6 +37,23 @@ def is_online_directory(directory: bytes, online: tuple[bytes, ...]) -> bool:
     return not online or directory in online
 
 
+class IdTable:
+    """One object per broker id and directory id, however many partitions name it: a third of the memory of an image.
+
+    It only grows, with the brokers and directories that a cluster has had. Images of one node share a table, and any
+    thread may use it.
+    """
+
+    __slots__ = ("_ids",)
+
+    def __init__(self) -> None:
+        self._ids: dict[int | bytes, Any] = {}
+
+    def shared(self, ids: Iterable[T]) -> tuple[T, ...]:
+        share = self._ids.setdefault
+        return tuple([share(each, each) for each in ids])
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRegistration:
     replicas: tuple[int, ...]
@@ -48,7 +63,7 @@ class PartitionRegistration:
     leader_epoch: int = 0
     partition_epoch: int = 0
     directories: tuple[bytes, ...] = ()
-    """The directory of each of `replicas`, on its broker."""
+    """The id of the directory of each of `replicas`, on its broker. Plain bytes: an image has very many of them."""
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
@@ -57,38 +72,46 @@ class PartitionRegistration:
     """The leader was elected unclean and has not yet said that it is well again."""
 
     @classmethod
-    def of(cls, record: PartitionRecord) -> PartitionRegistration:
+    def of(cls, record: PartitionRecord, table: IdTable | None = None) -> PartitionRegistration:
+        table = table or IdTable()
+        replicas = table.shared(record.replicas)
         return cls(
-            replicas=tuple(record.replicas),
-            isr=tuple(record.isr),
+            replicas=replicas,
+            isr=replicas if record.isr == record.replicas else table.shared(record.isr),
             leader=record.leader,
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
-            directories=_directories(record.directories or None, len(record.replicas), record.partition_id),
-            adding_replicas=tuple(record.adding_replicas),
-            removing_replicas=tuple(record.removing_replicas),
-            elr=tuple(record.eligible_leader_replicas or ()),
-            last_known_elr=tuple(record.last_known_elr or ()),
+            directories=table.shared(_directories(record.directories, len(replicas), record.partition_id)),
+            adding_replicas=table.shared(record.adding_replicas),
+            removing_replicas=table.shared(record.removing_replicas),
+            elr=table.shared(record.eligible_leader_replicas or ()),
+            last_known_elr=table.shared(record.last_known_elr or ()),
             is_recovering=record.leader_recovery_state == RECOVERING,
         )
 
-    def merged(self, change: PartitionChangeRecord) -> PartitionRegistration:
+    def merged(self, change: PartitionChangeRecord, table: IdTable | None = None) -> PartitionRegistration:
         """This one after `change`."""
-        replicas = _either(change.replicas, self.replicas)
-        directories = self.directories if change.directories is None else change.directories
+        table = table or IdTable()
+
+        def either(changed: list[int] | None, present: tuple[int, ...]) -> tuple[int, ...]:
+            return present if changed is None else table.shared(changed)
+
+        replicas = either(change.replicas, self.replicas)
+        isr = either(change.isr, self.isr)
+        directories = self.directories if change.directories is None else table.shared(change.directories)
         leads_anew = change.leader != NO_LEADER_CHANGE
         has_recovery = change.leader_recovery_state != NO_RECOVERY_CHANGE
         return PartitionRegistration(
             replicas=replicas,
-            isr=_either(change.isr, self.isr),
+            isr=replicas if isr == replicas else isr,
             leader=change.leader if leads_anew else self.leader,
             leader_epoch=self.leader_epoch + leads_anew,
             partition_epoch=self.partition_epoch + 1,
             directories=_directories(directories, len(replicas), change.partition_id),
-            adding_replicas=_either(change.adding_replicas, self.adding_replicas),
-            removing_replicas=_either(change.removing_replicas, self.removing_replicas),
-            elr=_either(change.eligible_leader_replicas, self.elr),
-            last_known_elr=_either(change.last_known_elr, self.last_known_elr),
+            adding_replicas=either(change.adding_replicas, self.adding_replicas),
+            removing_replicas=either(change.removing_replicas, self.removing_replicas),
+            elr=either(change.eligible_leader_replicas, self.elr),
+            last_known_elr=either(change.last_known_elr, self.last_known_elr),
             is_recovering=change.leader_recovery_state == RECOVERING if has_recovery else self.is_recovering,
         )
 
@@ -124,16 +147,12 @@ class PartitionRegistration:
     def is_reassigning(self) -> bool:
         return bool(self.adding_replicas or self.removing_replicas)
 
-    def directory_of(self, broker_id: int) -> bytes | None:
+    def directory_of(self, broker_id: int) -> DirectoryId | None:
         """None where the broker holds no replica."""
         for replica, directory in zip(self.replicas, self.directories, strict=True):
             if replica == broker_id:
-                return directory
+                return DirectoryId(directory)
         return None
-
-
-def _either(changed: list[int] | None, present: tuple[int, ...]) -> tuple[int, ...]:
-    return present if changed is None else tuple(changed)
 
 
 def _directories(given: list[bytes] | tuple[bytes, ...] | None, replicas: int, partition: int) -> tuple[bytes, ...]:

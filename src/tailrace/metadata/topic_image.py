@@ -10,7 +10,7 @@ from tailrace.model.ids import TopicId
 
 @dataclass(slots=True)
 class TopicImage:
-    """Changed only by a delta's replay."""
+    """Changed only by a delta's replay and by `replace_image`."""
 
     name: str
     id: TopicId

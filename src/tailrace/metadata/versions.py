@@ -14,11 +14,15 @@ GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 SHARE_VERSION: Final = "share.version"
 STREAMS_VERSION: Final = "streams.version"
+SINGLE_REPLICAS: Final = "tailrace.single.replicas"
+"""Registered, with level 0 only, by brokers that do not replicate: no other broker's partitions, nor theirs to others.
+Kafka stores it with the registration and does nothing else with it."""
 
 MINIMUM_METADATA_VERSION: Final = 7
 LATEST_METADATA_VERSION: Final = 30
 
 SUPPORTED_FEATURES: Final = {
+    ELR_VERSION: (0, 1),
     GROUP_VERSION: (0, 1),
     KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
@@ -27,8 +31,14 @@ SUPPORTED_FEATURES: Final = {
     TRANSACTION_VERSION: (0, 2),
 }
 """First and last level of everything that this release has."""
-NEW_CLUSTER_FEATURES: Final = {GROUP_VERSION: 1, SHARE_VERSION: 1, STREAMS_VERSION: 1, TRANSACTION_VERSION: 2}
-"""Levels that a new cluster begins with, beside metadata.version."""
+NEW_CLUSTER_FEATURES: Final = {
+    ELR_VERSION: 1,
+    GROUP_VERSION: 1,
+    SHARE_VERSION: 1,
+    STREAMS_VERSION: 1,
+    TRANSACTION_VERSION: 2,
+}
+"""Finalized levels of a new cluster, besides metadata.version."""
 
 NAMES: Final = {
     7: "3.3-IV3",

@@ -55,6 +55,7 @@
     │   └── InvalidRegistrationError  119
     ├── InconsistentTopicIdError      103
     ├── UnexpectedAppendOffsetError   a follower was given batches below its log end
+    ├── LogTruncatingError            6   the log is being cut back: it takes no appends until that is durable
     ├── SegmentOffsetOverflowError    an offset does not fit an int32 relative to its segment's base
     ├── IndexAppendError              an index was asked to go backwards or beyond its end
     ├── LogDirError                   a data directory cannot be used
@@ -66,11 +67,13 @@
     │   ├── DuplicateLogDirError      two entries of log.dirs are the same directory: do not start
     │   ├── ForeignLogDirError        the directory belongs to another cluster or node: do not start
     │   ├── DuplicateLogError         two directories hold the same partition: do not start
+    │   ├── LogDirUnreportedError     no controller knows of a failed directory: the broker must stop
     │   └── NoLiveLogDirError         the last directory has failed: the broker must stop
     ├── UnknownTopicOrPartitionError  3
     ├── LeaderNotAvailableError       5
     ├── NotLeaderOrFollowerError      6
     ├── RequestTimedOutError          7
+    │   └── RegistrationTimeoutError  the broker could not register with a controller: the process must end
     ├── ReplicaNotAvailableError      9
     ├── CoordinatorLoadInProgressError 14
     ├── CoordinatorNotAvailableError  15
@@ -107,8 +110,10 @@
     ├── TopicAuthorizationError       29
     ├── TransactionalIdAuthorizationError 53
     ├── SecurityDisabledError         54
+    ├── BrokerNotAvailableError       8
     ├── NotControllerError            41
     ├── InconsistentVoterSetError     94  the metadata log has other voters than this node: do not start
+    ├── DivergedLogError              the metadata log contradicts the leader below what is committed: stop
     ├── PolicyViolationError          44
     ├── InvalidTransactionTimeoutError 50
     ├── FetchSessionIdNotFoundError   70
@@ -223,7 +228,10 @@ class CorruptSnapshotError(InvalidDataError):
 
 
 class CorruptMetadataError(InvalidDataError):
-    hint = "restore the directory of the metadata log from a copy; a cluster without it has lost its topics"
+    hint = (
+        "if other controllers are healthy, go on as after the loss of a disk: docs/operations/clusters.md; otherwise "
+        "restore the directory of the metadata log from a copy: a cluster without it has lost its topics"
+    )
 
 
 class CorruptCheckpointError(InvalidDataError):
@@ -344,7 +352,7 @@ class InvalidPartitionsError(ClusterError):
 
 class InvalidReplicationFactorError(ClusterError):
     code = 38
-    hint = "ask for at most as many replicas as there are brokers"
+    hint = "use a replication factor up to the number of brokers; for Tailrace brokers, which hold single replicas, 1"
 
 
 class InvalidConfigError(ClusterError):
@@ -394,9 +402,19 @@ class ElectionNotNeededError(ClusterError):
     hint = "the leader is already the one that the election would choose"
 
 
+class NoReassignmentInProgressError(ClusterError):
+    code = 85
+    hint = "list the reassignments: this one has ended or was cancelled"
+
+
 class InvalidUpdateVersionError(ClusterError):
     code = 95
     hint = "the partition has changed since; the leader waits for newer metadata"
+
+
+class PrincipalDeserializationError(ClusterError):
+    code = 97
+    hint = "forward the principal as DefaultPrincipalData, version 0"
 
 
 class FeatureUpdateFailedError(ClusterError):
@@ -449,6 +467,14 @@ class UnexpectedAppendOffsetError(TailraceError):
         self.last_offset = last_offset
 
 
+class LogTruncatingError(TailraceError):
+    """Retriable, with the code of a broker that does not lead: only a follower's log is truncated."""
+
+    code = 6
+    retriable = True
+    hint = "append again when the truncation has ended"
+
+
 class SegmentOffsetOverflowError(TailraceError):
     hint = "the segment is split when its log is opened"
 
@@ -493,8 +519,16 @@ class ForeignLogDirError(LogDirError):
     hint = "check node.id and log.dirs; for a new node, begin with empty directories"
 
 
+class UnformattedLogDirError(LogDirError):
+    hint = "format it with the id of the cluster: tailrace storage format --config FILE --cluster-id ID"
+
+
 class DuplicateLogError(LogDirError):
     hint = "move one of the two directories away: the one on the disk that failed last"
+
+
+class LogDirUnreportedError(LogDirError):
+    hint = "check that this host can connect to the controllers; then start again, without the failed directory"
 
 
 class NoLiveLogDirError(LogDirError):
@@ -695,6 +729,12 @@ class RequestTimedOutError(TailraceError):
     hint = "send it again, with a longer timeout where it was short"
 
 
+class RegistrationTimeoutError(RequestTimedOutError):
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint  # type: ignore[misc]
+
+
 class ReplicaNotAvailableError(TailraceError):
     code = 9
     retriable = True
@@ -740,6 +780,11 @@ class NotEnoughReplicasAfterAppendError(TailraceError):
     hint = "the records are in the log; a producer without idempotence that sends them again writes them twice"
 
 
+class BrokerNotAvailableError(TailraceError):
+    code = 8
+    hint = "the node starts or ends: try again"
+
+
 class NotControllerError(TailraceError):
     code = 41
     retriable = True
@@ -749,6 +794,10 @@ class NotControllerError(TailraceError):
 class InconsistentVoterSetError(TailraceError):
     code = 94
     hint = "check node.id and the directory; a metadata quorum of more than one voter cannot be joined yet"
+
+
+class DivergedLogError(TailraceError):
+    hint = "stop the node, move its metadata log aside, and let it fetch the log again"
 
 
 class PolicyViolationError(TailraceError):

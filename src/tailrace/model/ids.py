@@ -1,9 +1,9 @@
-"""Names of things: topics, partitions, producers."""
+"""Names of things: topics, partitions, directories, producers."""
 
 from __future__ import annotations
 
 import base64
-from typing import NamedTuple
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 NO_PRODUCER_ID = -1
@@ -11,6 +11,10 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1
+
+_UUID_BYTES: Final = 16
+_MAX_UUID_CHARACTERS: Final = 24
+_RESERVED_DIRECTORY_IDS: Final = 100
 
 
 class TopicPartition(NamedTuple):
@@ -21,27 +25,63 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class TopicId(NamedTuple):
-    """Kafka's Uuid: 16 bytes, written as 22 characters of URL-safe base64 without padding."""
+class Uuid(bytes):
+    """Kafka's Uuid: 16 bytes, written as 22 characters of URL-safe base64 without padding.
 
-    raw: bytes
+    Equal and hashed by value, also to plain bytes: messages and records take it as it is. Its kinds are types of their
+    own only for the type checker, so that a topic id cannot take the place of a directory id.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, raw: bytes) -> Self:
+        """Raises ValueError unless `raw` has 16 bytes."""
+        if len(raw) != _UUID_BYTES:
+            raise ValueError(f"an id has {_UUID_BYTES} bytes, not {len(raw)}")
+        return super().__new__(cls, raw)
 
     @classmethod
-    def parse(cls, text: str) -> TopicId:
-        """Raises ValueError unless `text` is such a string."""
-        if len(text) > 24:
-            raise ValueError(f"topic id {text[:24]!r}… is longer than 24 characters")
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError unless `text` is such a string; padding is allowed."""
+        if len(text) > _MAX_UUID_CHARACTERS:
+            raise ValueError(f"id {text[:_MAX_UUID_CHARACTERS]!r}… is longer than {_MAX_UUID_CHARACTERS} characters")
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        if len(raw) != 16:
-            raise ValueError(f"topic id {text!r} holds {len(raw)} bytes, not 16")
+        if len(raw) != _UUID_BYTES:
+            raise ValueError(f"id {text!r} holds {len(raw)} bytes, not {_UUID_BYTES}")
         return cls(raw)
 
     @classmethod
-    def of(cls, uuid: UUID) -> TopicId:
+    def of(cls, uuid: UUID) -> Self:
         return cls(uuid.bytes)
 
     def __str__(self) -> str:
-        return base64.urlsafe_b64encode(self.raw).rstrip(b"=").decode()
+        return base64.urlsafe_b64encode(self).rstrip(b"=").decode()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.parse({str(self)!r})"
 
 
-ZERO_TOPIC_ID = TopicId(bytes(16))
+class TopicId(Uuid):
+    __slots__ = ()
+
+
+class DirectoryId(Uuid):
+    """Names a log directory in the cluster's metadata, wherever it is mounted. See `meta_properties`."""
+
+    __slots__ = ()
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether it is one of the lowest 100, which name states of a directory and never a directory."""
+        return int.from_bytes(self, "big") < _RESERVED_DIRECTORY_IDS
+
+
+ZERO_TOPIC_ID: Final = TopicId(bytes(16))
+ZERO_DIRECTORY_ID: Final = DirectoryId(bytes(16))
+"""No directory is known."""
+MIGRATING_DIRECTORY: Final = ZERO_DIRECTORY_ID
+"""Of a replica whose broker has not yet reported its directory: it was assigned before directories had ids."""
+UNASSIGNED_DIRECTORY: Final = DirectoryId(bytes(15) + b"\x01")
+"""Of a new replica: its broker chooses."""
+LOST_DIRECTORY: Final = DirectoryId(bytes(15) + b"\x02")
+"""Of a replica in a directory that is offline, when it is not known which."""

@@ -22,6 +22,8 @@ FETCH: Final = 1
 OFFSET_COMMIT: Final = 8
 API_VERSIONS: Final = 18
 NEVER: Final = MAX_VERSION + 1
+FORWARDABLE: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 67, 80, 81})
+"""Keys of the requests that a broker may forward to the active controller in an Envelope."""
 
 
 class Api:

@@ -34,11 +34,16 @@ def decode(message: type[M], version: int, buffer: Buffer) -> M:
     return value
 
 
-def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
-    """The message that begins at `position`, and the position behind it."""
+def decode_from(
+    message: type[M], version: int, view: memoryview, position: int, max_elements: int | None = None
+) -> tuple[M, int]:
+    """The message that begins at `position`, and the position after it.
+
+    `max_elements` bounds all arrays of the message together; without it, `MAX_ELEMENTS` of the message does.
+    """
     decoder = message.DECODERS.get(version) or _compiled_decoder(message, version)
     try:
-        return decoder(view, position, message.MAX_ELEMENTS)
+        return decoder(view, position, message.MAX_ELEMENTS if max_elements is None else max_elements)
     except MalformedField as fault:
         raise _malformed(message, version, str(fault)) from None
     except (IndexError, struct.error):

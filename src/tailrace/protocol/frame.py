@@ -22,7 +22,7 @@ from typing import Final
 from tailrace.env.files import Buffer
 from tailrace.model.errors import InvalidDataError, InvalidRequestError, UnencodableMessageError
 from tailrace.protocol.apis import api_of
-from tailrace.protocol.codec import check_version, decode_from, encode, encode_parts
+from tailrace.protocol.codec import decode_from, encode_parts
 from tailrace.protocol.headers import RequestHeader, ResponseHeader
 from tailrace.protocol.message import Message, Request, Response
 from tailrace.protocol.schema import Payload
@@ -32,6 +32,8 @@ MIN_REQUEST_BYTES: Final = 10  # the least a request header takes
 
 _SIZE: Final = struct.Struct(">i")
 _KEY_AND_VERSION: Final = struct.Struct(">hh")
+_REQUEST_HEAD: Final = struct.Struct(">hhih")  # key, version, correlation id, length of the client id
+_NO_TAGS: Final = b"\0"
 _RESPONSE_HEADS: Final = (struct.Struct(">ii"), struct.Struct(">iix"))  # size and header; x is no tagged fields
 
 
@@ -39,8 +41,15 @@ def frame_bytes(buffer: Buffer, position: int, max_bytes: int) -> int:
     """The size that stands at `position`; InvalidRequestError when no request has it, or none may."""
     (size,) = _SIZE.unpack_from(buffer, position)
     if not MIN_REQUEST_BYTES <= size <= max_bytes:
-        raise InvalidRequestError(f"a request of {size} bytes: it has {MIN_REQUEST_BYTES} to {max_bytes}")
+        raise wrong_size(size, max_bytes)
     return int(size)
+
+
+def wrong_size(size: int, max_bytes: int) -> InvalidRequestError:
+    """Most often the bytes are of another protocol."""
+    limits = f"it has {MIN_REQUEST_BYTES} to {max_bytes}"
+    next_step = "check that the client speaks the protocol of Kafka, and connects without TLS"
+    return InvalidRequestError(f"a request of {size} bytes: {limits}; next step: {next_step}")
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -68,11 +77,15 @@ def decode_request(header: RequestHeader, frame: Buffer, position: int) -> Reque
 
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None = None) -> list[Payload]:
-    check_version(type(request), version)
-    header = RequestHeader(
-        request_api_key=request.KEY, request_api_version=version, correlation_id=correlation_id, client_id=client_id
-    )
-    parts = encode_parts(request, version, encode(header, api_of(request.KEY).request_header_version(version)))
+    try:
+        encoded_id = b"" if client_id is None else client_id.encode()
+        id_bytes = -1 if client_id is None else len(encoded_id)
+        header = _REQUEST_HEAD.pack(request.KEY, version, correlation_id, id_bytes) + encoded_id
+    except (struct.error, UnicodeEncodeError) as fault:
+        raise UnencodableMessageError(f"header of {type(request).__name__} v{version}: {fault}") from None
+    if version >= api_of(request.KEY).flexible_from:
+        header += _NO_TAGS
+    parts = encode_parts(request, version, header)
     size = sum(map(len, parts))
     parts[0] = _packed(_SIZE, request, size) + parts[0]
     return parts
@@ -89,11 +102,11 @@ def encode_response(header: RequestHeader, response: Response, *, version: int |
     return parts
 
 
-def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Response]:
-    """The correlation id and the response."""
+def decode_response(api_key: int, version: int, frame: Buffer, max_elements: int | None = None) -> tuple[int, Response]:
+    """The correlation id and the response. `max_elements` bounds all its arrays together."""
     api, view = api_of(api_key), memoryview(frame)
     header, position = decode_from(ResponseHeader, api.response_header_version(version), view, 0)
-    response, end = decode_from(api.response, version, view, position)
+    response, end = decode_from(api.response, version, view, position, max_elements)
     if end != len(view):
         raise _trailing(api.response, version, len(view) - end)
     return header.correlation_id, response

@@ -24,6 +24,7 @@ from tailrace.protocol.record_frame import decode_control_value
 from tailrace.protocol.records.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
+    LeaderChangeVoter,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     VotersRecord,
@@ -70,3 +71,15 @@ def control_records(buffer: Buffer, batch: ShallowBatch) -> Iterator[tuple[int, 
         kind = _KINDS.get(_KEY.unpack_from(record.key)[1])
         if kind is not None:
             yield record.offset, decode_control_value(kind, record.value)
+
+
+def as_kafka_writes(record: Record) -> Record:
+    """Kafka 4.3.1 writes LeaderChange in version 0, without directory ids, whatever the kraft.version."""
+    if not isinstance(record, LeaderChangeMessage):
+        return record
+    return LeaderChangeMessage(
+        version=0,
+        leader_id=record.leader_id,
+        voters=[LeaderChangeVoter(voter_id=each.voter_id) for each in record.voters],
+        granting_voters=[LeaderChangeVoter(voter_id=each.voter_id) for each in record.granting_voters],
+    )

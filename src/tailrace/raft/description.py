@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tailrace.model.ids import DirectoryId
 from tailrace.raft.voters import QuorumEndpoint
 
 
@@ -11,7 +12,7 @@ class ReplicaState(NamedTuple):
     """What DescribeQuorum says of a voter or an observer. The leader counts itself as caught up now."""
 
     node_id: int
-    directory_id: bytes
+    directory_id: DirectoryId
     log_end_offset: int
     last_fetch_timestamp: int
     last_caught_up_timestamp: int

@@ -29,6 +29,7 @@ from tailrace.config.quorum import QuorumConfig
 from tailrace.env import Env
 from tailrace.model.errors import CorruptMetadataError, InvalidDataError, MessageTooLargeError, StorageError
 from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.model.noop import noop
 from tailrace.protocol.message import Record
 from tailrace.protocol.record_frame import VersionedRecord, decode_metadata_record
 from tailrace.raft import snapshot
@@ -204,9 +205,8 @@ class MetadataLog:
     def making_ground(self, offset: int) -> Steps[None]:
         """Before a snapshot of what is below `offset`: make that durable with its indexes, in segments of its own."""
         log = self.log
-        if offset == log.log_end_offset and log.local.active.size >= min(
-            RECOVERED_BYTES, log.config.segment_bytes // 4
-        ):
+        is_large = log.local.active.size >= min(RECOVERED_BYTES, log.config.segment_bytes // 4)
+        if is_large and offset == log.log_end_offset and not log.is_truncating:
             log.roll()
         yield from log.flushing(offset)
 
@@ -214,11 +214,26 @@ class MetadataLog:
         """It is on disk, whole."""
         self._snapshots[snapshot_id] = facts
 
+    def restarting_at(self, snapshot_id: SnapshotId, facts: SnapshotFacts) -> Steps[None]:
+        """Replace the log and all other snapshots by one of another node, which is on disk, whole.
+
+        A crash before the end leaves a log that ends below its newest snapshot, or contradicts it: see `load`.
+        """
+        yield from self.log.restarting_at(snapshot_id.offset)
+        gone = [each for each in self._snapshots if each != snapshot_id]
+        self._snapshots = {snapshot_id: facts}
+        if gone:
+            self._env.jobs.run(
+                "delete-snapshot", lambda: self._retire(gone), lambda _: self._unlink(gone), _left(self.log.dir)
+            )
+
     def trimming(self) -> Steps[None]:
         """Let go of what is more than the settings keep: the oldest snapshots, and segments below the first that stays.
 
-        The newest snapshot always stays.
+        The newest snapshot always stays. In the middle of a truncation nothing goes.
         """
+        if self.log.is_truncating:
+            return
         first_kept = self._first_kept(self._env.clock.now_ms())
         gone = [each for each in self._snapshots if first_kept is not None and each < first_kept]
         if first_kept is None or not gone:
@@ -229,8 +244,8 @@ class MetadataLog:
         self._env.jobs.later(
             "delete-snapshot", self._config.internal_metadata_delete_delay_millis, lambda: self._unlink(gone)
         )
-        if self.log.increment_log_start(first_kept.offset):
-            self.log.delete_old_segments(lambda _: None)  # the oldest snapshot is the checkpoint of the log start
+        if self.log.increment_log_start(first_kept.offset) and not self.log.is_truncating:
+            self.log.delete_old_segments(noop)  # the oldest snapshot is the checkpoint of the log start
 
     def _first_kept(self, now_ms: int) -> SnapshotId | None:
         sizes = sum(facts.size_bytes for facts in self._snapshots.values())

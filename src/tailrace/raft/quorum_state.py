@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 from tailrace.env import Files
 from tailrace.model.errors import CorruptCheckpointError
-from tailrace.model.ids import ZERO_TOPIC_ID, TopicId
+from tailrace.model.ids import ZERO_DIRECTORY_ID, DirectoryId
+from tailrace.raft.voters import NO_NODE
 from tailrace.storage.checkpoint import read_small_file, replace_durably
 
 QUORUM_STATE_FILE: Final = "quorum-state"
-NOBODY: Final = -1
 GREATEST_EPOCH: Final = 2**31 - 1
 
 _MAX_BYTES: Final = 1 << 20
@@ -32,9 +32,9 @@ class QuorumState(NamedTuple):
     """`voters` are node ids and only known in version 0."""
 
     leader_epoch: int
-    leader_id: int = NOBODY
-    voted_id: int = NOBODY
-    voted_directory_id: TopicId = ZERO_TOPIC_ID
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
+    voted_directory_id: DirectoryId = ZERO_DIRECTORY_ID
     voters: tuple[int, ...] = ()
 
     @classmethod
@@ -54,9 +54,9 @@ class QuorumState(NamedTuple):
             raise CorruptCheckpointError(f"{path} has data_version {version}; 0 and 1 are known")
         return cls(
             leader_epoch=_number(path, found, "leaderEpoch", GREATEST_EPOCH),
-            leader_id=_number(path, found, "leaderId", GREATEST_EPOCH, NOBODY),
-            voted_id=_number(path, found, "votedId", GREATEST_EPOCH, NOBODY),
-            voted_directory_id=_directory_id(path, found) if version else ZERO_TOPIC_ID,
+            leader_id=_number(path, found, "leaderId", GREATEST_EPOCH, NO_NODE),
+            voted_id=_number(path, found, "votedId", GREATEST_EPOCH, NO_NODE),
+            voted_directory_id=_directory_id(path, found) if version else ZERO_DIRECTORY_ID,
             voters=() if version else _voters(path, found),
         )
 
@@ -79,12 +79,12 @@ def _number(path: str, found: dict[str, Any], name: str, most: int, least: int =
     return value
 
 
-def _directory_id(path: str, found: dict[str, Any]) -> TopicId:
+def _directory_id(path: str, found: dict[str, Any]) -> DirectoryId:
     text = found.get("votedDirectoryId")
     if not isinstance(text, str):
         raise CorruptCheckpointError(f"{path}: votedDirectoryId is no string")
     try:
-        return TopicId.parse(text)
+        return DirectoryId.parse(text)
     except ValueError as error:
         raise CorruptCheckpointError(f"{path}: votedDirectoryId is {text[:40]!r}: {error}") from None
 

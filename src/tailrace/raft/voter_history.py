@@ -1,4 +1,8 @@
-"""What the log and its newest snapshot say of the voters: the last record of each kind counts, committed or not."""
+"""What the log and its newest snapshot say of the voters, by offset.
+
+The last record of each kind counts, committed or not. A snapshot has what counted at its end, which may be less than
+what counts now. So the sets of the past stay until a later one is committed.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +10,88 @@ from typing import NamedTuple
 
 from tailrace.model.errors import InconsistentVoterSetError, UnsupportedVersionError
 from tailrace.protocol.records.control import KRaftVersionRecord, VotersRecord
+from tailrace.raft.consensus.effects import VotersChanged
+from tailrace.raft.consensus.messages import VoterChange
+from tailrace.raft.consensus.voter_log import VoterLog, VoterSet
 from tailrace.raft.metadata_log import MetadataLog
 from tailrace.raft.voters import DYNAMIC_VOTERS, STATIC_VOTERS, QuorumNode, Voter, voters_of
 
 
-class VoterHistory(NamedTuple):
-    """`voters_offset` is where the last VotersRecord stands; −1 when the log itself has none yet."""
+class StoredVoters(NamedTuple):
+    """What `RaftCore` gets of it. `base`: the newest snapshot's voters, None unless its kraft.version is 1."""
 
-    kraft_version: int = STATIC_VOTERS
-    voters: tuple[Voter, ...] = ()
-    voters_offset: int = -1
+    base: VoterChange | None
+    changes: tuple[VoterChange, ...]
 
     @classmethod
-    def read(cls, metadata_log: MetadataLog) -> VoterHistory:
-        """Reads every control batch behind the newest snapshot."""
-        history = cls()
+    def read(cls, metadata_log: MetadataLog) -> StoredVoters:
+        """Reads every control batch after the newest snapshot."""
+        base: VoterChange | None = None
         start = metadata_log.log.log_start_offset
         newest = metadata_log.latest_snapshot
         if newest is not None:
             head = metadata_log.reader(newest).head()
-            history = cls(head.kraft_version, head.voters, newest.offset - 1)
+            if head.kraft_version > STATIC_VOTERS:
+                base = VoterChange(newest.offset - 1, head.kraft_version, head.voters)
             start = newest.offset
+        changes: list[VoterChange] = []
         for batch in metadata_log.batches(start, metadata_log.log.log_end_offset, only_controls=True):
             for offset, record in batch.controls:
                 if isinstance(record, KRaftVersionRecord):
-                    history = history._replace(kraft_version=record.kraft_version)
+                    changes.append(VoterChange(offset, kraft_version=record.kraft_version))
                 elif isinstance(record, VotersRecord):
-                    history = history._replace(voters=voters_of(record), voters_offset=offset)
-        return history
+                    changes.append(VoterChange(offset, voters=voters_of(record)))
+        return cls(base, tuple(changes))
 
-    def as_only_voter(self, node: QuorumNode) -> Voter:
-        """How the quorum knows this node; InconsistentVoterSetError unless it is the one that votes."""
-        if not STATIC_VOTERS <= self.kraft_version <= DYNAMIC_VOTERS:
+
+class VoterHistory:
+    def __init__(self, configured: tuple[Voter, ...] = (), stored: StoredVoters | None = None) -> None:
+        """`configured` are the voters while kraft.version is 0."""
+        self._log = VoterLog.configured(configured)
+        if stored is not None:
+            if stored.base is not None:
+                self.restart_at(stored.base.offset + 1, stored.base.kraft_version or 0, stored.base.voters or ())
+            for change in stored.changes:
+                self._log.append(change)
+
+    @property
+    def latest(self) -> VoterSet:
+        return self._log.latest
+
+    def changed(self, effect: VotersChanged) -> None:
+        """The core has appended, truncated or replaced voter records: this set counts now."""
+        sets = self._log.sets
+        while len(sets) > 1 and sets[-1].offset >= effect.offset:
+            sets.pop()
+        newest = VoterSet(effect.offset, effect.kraft_version, effect.voters)
+        if sets[-1].offset >= effect.offset:
+            sets[-1] = newest
+        else:
+            sets.append(newest)
+
+    def restart_at(self, offset: int, kraft_version: int, voters: tuple[Voter, ...]) -> None:
+        """The log is a snapshot that ends at `offset`."""
+        self._log.replace(VoterSet(offset - 1, kraft_version, voters))
+
+    def below(self, offset: int) -> VoterSet:
+        """What counted before the record at `offset`. Sets that nothing can ask for any longer are forgotten."""
+        self._log.trim(offset)
+        return self._log.sets[0]
+
+    def check(self, node: QuorumNode, *, is_alone: bool) -> None:
+        """Refuses a log of a later release, and one whose voters this node could only wait for.
+
+        `is_alone`: this node cannot take part in a quorum with other voters.
+        """
+        version, voters = self.latest.kraft_version, self.latest.voters
+        if not STATIC_VOTERS <= version <= DYNAMIC_VOTERS:
             raise UnsupportedVersionError(
-                f"the metadata log has kraft.version {self.kraft_version}; up to {DYNAMIC_VOTERS} is known"
+                f"the metadata log has kraft.version {version}; up to {DYNAMIC_VOTERS} is known"
             )
-        if self.kraft_version == STATIC_VOTERS:
-            return Voter(node.node_id, endpoints=node.endpoints)
-        if len(self.voters) != 1 or not self.voters[0].is_same_replica(node.as_voter):
-            named = ", ".join(str(voter) for voter in self.voters) or "nobody"
+        is_only = len(voters) == 1 and voters[0].is_same_replica(node.as_voter)
+        is_lost = len(voters) == 1 and voters[0].node_id == node.node_id
+        if version > STATIC_VOTERS and not is_only and (is_alone or is_lost):
+            named = ", ".join(str(voter) for voter in voters) or "no node"
             raise InconsistentVoterSetError(
                 f"the metadata log names as voters {named}; this is node {node.as_voter}, which must be the only one"
             )
-        return self.voters[0]._replace(endpoints=node.endpoints or self.voters[0].endpoints)
-
-    def needs_record(self, voter: Voter) -> bool:
-        """Whether a new leader has to write the voters down: never done yet in the log, or it is reached elsewhere."""
-        is_known = self.voters_offset >= 0 and self.voters == (voter,)
-        return self.kraft_version > STATIC_VOTERS and not is_known

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tailrace.model.ids import ZERO_TOPIC_ID, TopicId
+from tailrace.model.ids import ZERO_DIRECTORY_ID, DirectoryId
 from tailrace.protocol.records.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersVoter
 
+NO_NODE: Final = -1
+"""In place of a node id: there is no leader, no vote, or no such replica."""
 STATIC_VOTERS: Final = 0
 DYNAMIC_VOTERS: Final = 1
 """The greatest kraft.version there is."""
@@ -26,11 +28,11 @@ class QuorumEndpoint(NamedTuple):
 
 
 class QuorumNode(NamedTuple):
-    """This node. `directory_id` are the 16 bytes that name the directory of its metadata log (meta.properties)."""
+    """This node. `directory_id` is that of the directory with its metadata log (meta.properties)."""
 
     node_id: int
     cluster_id: str
-    directory_id: bytes
+    directory_id: DirectoryId
     endpoints: tuple[QuorumEndpoint, ...] = ()
 
     @property
@@ -42,11 +44,11 @@ class Voter(NamedTuple):
     """`directory_id` is zero for a voter that is known by its node id only."""
 
     node_id: int
-    directory_id: bytes = ZERO_TOPIC_ID.raw
+    directory_id: DirectoryId = ZERO_DIRECTORY_ID
     endpoints: tuple[QuorumEndpoint, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.node_id} in directory {TopicId(self.directory_id)}"
+        return f"{self.node_id} in directory {self.directory_id}"
 
     def is_same_replica(self, other: Voter) -> bool:
         return self[:2] == other[:2]
@@ -56,7 +58,7 @@ def voters_of(record: VotersRecord) -> tuple[Voter, ...]:
     return tuple(
         Voter(
             voter.voter_id,
-            bytes(voter.voter_directory_id),
+            DirectoryId(voter.voter_directory_id),
             tuple(QuorumEndpoint(each.name, each.host, each.port) for each in voter.endpoints),
         )
         for voter in record.voters

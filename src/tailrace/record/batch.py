@@ -24,10 +24,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from tailrace.env.files import Buffer
 from tailrace.model.errors import CorruptMessageError
+from tailrace.record.checksum import crc32c
 
 LOG_OVERHEAD: Final = 12  # baseOffset and batchLength stand before every entry of a log, whatever its magic
 HEADER_BYTES: Final = 61

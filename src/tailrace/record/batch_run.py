@@ -152,6 +152,10 @@ class BatchRun:
         return self.rows[BATCH_ROW * place + BATCH_MAX_TIMESTAMP]
 
     @property
+    def largest_timestamp(self) -> int:
+        return max(self._column(BATCH_MAX_TIMESTAMP))
+
+    @property
     def next_offset(self) -> int:
         """After the last batch."""
         return self.rows[BATCH_ROW * (self.count - 1) + BATCH_LAST_OFFSET] + 1

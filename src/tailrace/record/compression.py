@@ -20,12 +20,10 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Generator, Iterator
+from importlib import import_module
 from struct import Struct
 from typing import Any, Final
 
-import cramjam
-import lz4.frame
-import zstandard
 from isal import igzip, igzip_lib
 
 from tailrace.env.files import Buffer
@@ -64,6 +62,23 @@ _ZSTD_LONGEST_HEADER: Final = 18
 _INT: Final = Struct(">i")
 _LE_UINT: Final = Struct("<I")
 
+
+class _Library:
+    """A module that is imported when it is first used: together they take 2 MB of a process that needs none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._name), name)
+        setattr(self, name, value)
+        return value
+
+
+cramjam: Final[Any] = _Library("cramjam")
+lz4_frame: Final[Any] = _Library("lz4.frame")
+zstandard: Final[Any] = _Library("zstandard")
+
 _IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says it is an instance
 _of_thread = threading.local()
 
@@ -78,17 +93,18 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         return _snappy(data)
     if codec == LZ4:
         _check_level("lz4", level, 1, 17)
-        compressed: bytes = lz4.frame.compress(
+        compressed: bytes = lz4_frame.compress(
             data,
             compression_level=level or 0,
-            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+            block_size=lz4_frame.BLOCKSIZE_MAX64KB,
             block_linked=False,
             store_size=False,
         )
         return compressed
     if codec == ZSTD:
         _check_level("zstd", level, -131072, 22)
-        return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+        packed: bytes = zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+        return packed
     raise _unsupported(codec)
 
 
@@ -187,7 +203,7 @@ def _lz4_blocks(data: memoryview, block_bytes: int) -> Iterator[bytes]:
         raise _corrupt(LZ4, "it is cut off")
     if data[_LZ4_FLAGS_AT] & _LZ4_FLAGS_MASK != _LZ4_FLAGS:
         raise _corrupt(LZ4, f"frame flags {data[_LZ4_FLAGS_AT]:08b} are not those of independent blocks")
-    yield from _stream_blocks(LZ4, lz4.frame.LZ4FrameDecompressor(), data, 0, block_bytes)
+    yield from _stream_blocks(LZ4, lz4_frame.LZ4FrameDecompressor(), data, 0, block_bytes)
 
 
 def _snappy(data: Buffer) -> bytes:

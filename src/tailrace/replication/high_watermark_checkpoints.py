@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.replication.partition import Partition
 from tailrace.storage.manager.log_directory import LogDirectory
 from tailrace.storage.manager.log_manager import LogManager
@@ -84,7 +85,7 @@ class HighWatermarkCheckpoints:
                 offsets[partition.id] = log.high_watermark
                 self._changed.add(path)
         changed = [each for each in self._logs.directories.live if each.path in self._changed]
-        self._write(changed, done if done is not None else _nothing)
+        self._write(changed, done if done is not None else noop)
 
     def _write(self, directories: list[LogDirectory], done: Callable[[], None]) -> None:
         left = len(directories)
@@ -101,7 +102,3 @@ class HighWatermarkCheckpoints:
             self._changed.discard(directory.path)
             # A copy: another thread writes it while this one goes on counting.
             self._logs.checkpoint_high_watermarks(directory, dict(self._offsets.get(directory.path, {})), ended)
-
-
-def _nothing() -> None:
-    pass

@@ -10,7 +10,7 @@ partitions of a node with their logs.
 
 An append is acknowledged when `acknowledgement` says so: at once with acks 0 and 1, when the high watermark has passed
 it with acks −1, and in any case not before a flush that `flush.messages` asked for, which the high watermark waits for
-too. Whoever waits is told by `on_moved` to look again.
+too. What waits for one is a listener of `on_moved` and looks again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tailrace.model.errors import (
 )
 from tailrace.model.ids import NO_LEADER_EPOCH, TopicId, TopicPartition
 from tailrace.model.invariant import invariant
+from tailrace.model.listeners import Listeners
 from tailrace.model.offsets import LogOffsetMetadata
 from tailrace.replication import offset_listing
 from tailrace.replication.epoch_truncation import EpochEnd, divergence
@@ -113,8 +114,8 @@ class Partition:
         self.isr_state: IsrState = NO_ISR
         self.is_offline = False
         self.is_unsaved = False
-        self.on_moved: Callable[[Partition], object] | None = None
-        """Told after the log's end, high watermark or start moved, a flush ended, or the role changed."""
+        self.on_moved: Listeners[Partition] = Listeners()
+        """The log's end, high watermark or start moved, a flush ended, or the role changed."""
         self._node_id = node_id
         self._clock = clock
         self._brokers = brokers
@@ -143,8 +144,9 @@ class Partition:
 
     def use_log(self, log: UnifiedLog) -> None:
         """Its log was opened, or has moved to another directory."""
+        self._leave_log()
         self.log = log
-        log.on_flush_ended = self._flush_ended
+        log.on_flush_ended.add(self._flush_ended)
         if self._led is not None:
             self._led = log
         self._note_high_watermark()
@@ -195,6 +197,7 @@ class Partition:
 
     def let_go(self, *, is_offline: bool = False) -> None:
         """The log is gone from here, with its directory where `is_offline`: whoever waits is refused."""
+        self._leave_log()
         self.log = self._led = None
         self._followers = {}
         self.isr_state = NO_ISR
@@ -203,13 +206,17 @@ class Partition:
         self.is_offline = is_offline
         self._moved()
 
+    def _leave_log(self) -> None:
+        if self.log is not None:
+            self.log.on_flush_ended.remove(self._flush_ended)
+
     def _existing_log(self) -> UnifiedLog:
         invariant(self.log is not None, f"{self.id} takes a role without a log")
         assert self.log is not None
         return self.log
 
     def _moved(self) -> None:
-        if self.on_moved is not None:
+        if self.on_moved.listeners:
             self.on_moved(self)
 
     # Who may ask
@@ -264,7 +271,7 @@ class Partition:
                 log.bounds.commit_everything()
                 if not self.is_unsaved:
                     self._note_high_watermark()
-        if self.on_moved is not None:
+        if self.on_moved.listeners:
             self.on_moved(self)
         return results
 
@@ -315,6 +322,25 @@ class Partition:
         if log is None or log.failure is not None or not log.is_flushing_appends or self.is_flushed(last_offset):
             return False
         return acks != ALL_IN_SYNC or self._replicated_end(log).offset > last_offset
+
+    # Following
+
+    def log_to_follow(self, leader_epoch: int) -> UnifiedLog:
+        """The log, to append what was fetched from the leader of `leader_epoch`.
+
+        NotLeaderOrFollowerError where this broker leads by now; FencedLeaderEpochError or UnknownLeaderEpochError when
+        the fetch was of another epoch; LogDirUnavailableError.
+        """
+        log = self._log_for(leader_epoch, leader_only=False)
+        if self._led is not None:
+            raise NotLeaderOrFollowerError(f"broker {self._node_id} leads {self.id} and follows no other")
+        return log
+
+    def follow_leader(self, log: UnifiedLog, high_watermark: int, log_start_offset: int) -> None:
+        """The leader has stated its bounds, in the response whose records were just appended to `log`."""
+        if log.follow_leader(high_watermark, log_start_offset):
+            self._note_high_watermark()
+        self._moved()
 
     # In-sync replicas and the high watermark
 
@@ -451,14 +477,16 @@ class Partition:
         current_leader_epoch: int = NO_LEADER_EPOCH,
         last_fetched_epoch: int = NO_LEADER_EPOCH,
     ) -> ReadResult:
-        """For the follower `replica`, whose log goes from `log_start_offset` to `offset`: up to the log end."""
-        log = self._log_for(current_leader_epoch, leader_only=True)
-        self._follower(replica, current_leader_epoch)
-        leader_end = log.local.end
-        found = self.read(
+        """A new fetch of the follower `replica`, whose log goes from `log_start_offset` to `offset`.
+
+        Reads like `look_as_follower`, and updates what is known of the follower. Call it once for each fetch: a fetch
+        that waits in the purgatory is not a new one, and a follower that does not fetch again must fall behind.
+        """
+        leader_end = self._log_for(current_leader_epoch, leader_only=True).local.end
+        found = self.look_as_follower(
+            replica,
             offset,
             max_bytes,
-            Isolation.LOG_END,
             min_one_message,
             current_leader_epoch=current_leader_epoch,
             last_fetched_epoch=last_fetched_epoch,
@@ -469,6 +497,31 @@ class Partition:
                 replica, end, log_start_offset, leader_end=leader_end.offset, broker_epoch=broker_epoch
             )
         return found
+
+    def look_as_follower(
+        self,
+        replica: int,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool = True,
+        *,
+        current_leader_epoch: int = NO_LEADER_EPOCH,
+        last_fetched_epoch: int = NO_LEADER_EPOCH,
+    ) -> ReadResult:
+        """What the follower `replica` is sent from `offset` on, up to the log end. Changes nothing.
+
+        The errors are those of a fetch: the broker does not lead, the leader epoch differs, `replica` is not assigned.
+        """
+        self._log_for(current_leader_epoch, leader_only=True)
+        self._follower(replica, current_leader_epoch)
+        return self.read(
+            offset,
+            max_bytes,
+            Isolation.LOG_END,
+            min_one_message,
+            current_leader_epoch=current_leader_epoch,
+            last_fetched_epoch=last_fetched_epoch,
+        )
 
     def readable_end(self, isolation: Isolation, current_leader_epoch: int = NO_LEADER_EPOCH) -> LogOffsetMetadata:
         """How far such a reader may see: a fetch that waits compares its own place with it."""

@@ -23,7 +23,7 @@ from typing import Final, NoReturn, Protocol
 from tailrace.env import Env
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.partition_registration import UNASSIGNED_DIRECTORY, PartitionRegistration
+from tailrace.metadata.partition_registration import PartitionRegistration
 from tailrace.metrics.gauge import Gauge
 from tailrace.metrics.metrics import Metrics
 from tailrace.metrics.row import Row
@@ -36,7 +36,9 @@ from tailrace.model.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
-from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, TopicId, TopicPartition
+from tailrace.model.line_limit import LineLimit
+from tailrace.model.listeners import Listeners
 from tailrace.replication.high_watermark_checkpoints import HighWatermarkCheckpoints
 from tailrace.replication.known_brokers import KnownBrokers
 from tailrace.replication.partition import Partition
@@ -88,16 +90,15 @@ class ReplicaManager:
         self._brokers = KnownBrokers()
         self._checkpoints = HighWatermarkCheckpoints(logs)
         self._is_stopped = False
-        self.on_moved: Callable[[Partition], object] | None = None
-        """Given to every partition that is made from now on: see `Partition.on_moved`."""
-        self.on_directory_failed: Callable[[LogDirectory], object] = _nobody
-        """Told when the partitions of a failed directory are offline: the controller must hear of it."""
-        self.on_directory_differs: Callable[[Partition, LogDirectory], object] = _no_one
-        """Told when a partition's log is in another directory than the metadata says."""
-        self.on_role_changed: Callable[[Partition], object] = _unheard
-        """Told when a partition begins to lead, follows, or is gone from here."""
-        logs.when_offline(self._directory_failed)
-        logs.when_replaced(self._log_replaced)
+        self._lines = LineLimit()
+        self.on_directory_failed: Listeners[LogDirectory] = Listeners()
+        """The partitions of a failed directory are offline: the controller must be notified."""
+        self.on_directory_differs: Listeners[Partition, LogDirectory] = Listeners()
+        """A partition's log is in another directory than the metadata says."""
+        self.on_role_changed: Listeners[Partition] = Listeners()
+        """A partition leads, follows, or has left this broker."""
+        logs.on_directory_offline.add(self._directory_failed)
+        logs.on_log_replaced.add(self._log_replaced)
         if metrics is not None:
             metrics.add(self.gauges)
 
@@ -201,8 +202,21 @@ class ReplicaManager:
                 if gone is not None:
                     leaving[gone.id] = gone
         self._delete(list(leaving.values()))
-        for place, registration in (*leading, *following):
-            self._place(place, registration, image)
+        for partition, registration in (*leading, *following):
+            self._place(partition, registration, image)
+        self._log_followed([partition for partition, registration in following if len(registration.replicas) > 1])
+
+    def _log_followed(self, partitions: list[TopicPartition]) -> None:
+        """There is no fetcher: the replicas stay as they are, so no leader takes them into its ISR."""
+        if partitions and self._lines.is_due("followed", self._env.clock.monotonic_ms()):
+            _log.error(
+                "broker cannot follow other brokers, its replicas get no records broker=%s partitions=%s first=%s: "
+                "Tailrace holds single replicas in this release; move them to other brokers with "
+                "kafka-reassign-partitions",
+                self._node_id,
+                len(partitions),
+                partitions[0],
+            )
 
     def _held(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index)) or self._offline.get(TopicPartition(topic, index))
@@ -219,7 +233,7 @@ class ReplicaManager:
 
     def _remove(self, partition: Partition) -> None:
         self._partitions.pop(partition.id, None)
-        self._by_id.pop((partition.topic_id.raw, partition.index), None)
+        self._by_id.pop((partition.topic_id, partition.index), None)
         self._offline.pop(partition.id, None)
 
     def _place(self, place: TopicPartition, registration: PartitionRegistration, image: MetadataImage) -> None:
@@ -247,9 +261,8 @@ class ReplicaManager:
             self._config.replica_lag_time_max_ms,
             self._checkpoints.unsaved,
         )
-        partition.on_moved = self.on_moved
         self._partitions[place] = partition
-        self._by_id[topic_id.raw, place.partition] = partition
+        self._by_id[topic_id, place.partition] = partition
         return partition
 
     def _take_role(self, partition: Partition) -> None:
@@ -266,11 +279,17 @@ class ReplicaManager:
             self._compare_directory(partition, registration)
             self.on_role_changed(partition)
 
+    def compare_directories(self) -> None:
+        """Notify `on_directory_differs` of all replicas: another metadata.version may have directories."""
+        for partition in self.partitions():
+            if partition.log is not None and partition.registration is not None:
+                self._compare_directory(partition, partition.registration)
+
     def _compare_directory(self, partition: Partition, registration: PartitionRegistration) -> None:
         directory = self._logs.directory_of(partition.id)
         if directory is None or directory.id is None:
             return
-        if registration.directory_of(self._node_id) != directory.id.raw:
+        if registration.directory_of(self._node_id) != directory.id:
             self.on_directory_differs(partition, directory)
 
     # Logs
@@ -319,11 +338,11 @@ class ReplicaManager:
             directory=directory,
         )
 
-    def _directory(self, assigned: bytes | None) -> LogDirectory | None:
+    def _directory(self, assigned: DirectoryId | None) -> LogDirectory | None:
         """None: any. The metadata may name a directory that is lost, or not decided yet."""
         if assigned is not None:
             try:
-                return self._logs.directories.with_id(TopicId(assigned))
+                return self._logs.directories.with_id(assigned)
             except LogDirNotFoundError:
                 return None
         return None
@@ -375,7 +394,7 @@ class ReplicaManager:
             if self._offline.get(partition.id) is partition:
                 del self._offline[partition.id]
                 self._partitions[partition.id] = partition
-                self._by_id[partition.topic_id.raw, partition.index] = partition
+                self._by_id[partition.topic_id, partition.index] = partition
                 partition.is_offline = False
                 self._make_log(partition)
 
@@ -392,15 +411,3 @@ class ReplicaManager:
 def _report(errors: Errors) -> None:
     for partition, error in errors.items():
         _log.error("%s could not be deleted: %s", partition, error)
-
-
-def _nobody(directory: LogDirectory) -> None:
-    pass
-
-
-def _no_one(partition: Partition, directory: LogDirectory) -> None:
-    pass
-
-
-def _unheard(partition: Partition) -> None:
-    pass

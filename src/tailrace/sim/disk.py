@@ -27,7 +27,7 @@ short. A full disk takes the pages that fit, then ENOSPC; holes cost nothing unt
 unlinked file is free at once. A failed sync can drop what it should have written (`failed_sync_drops`): afterwards
 running code still sees it, later syncs succeed, and a crash shows it was lost.
 
-Damage (`flip_bit`). A bit of a file changes, in cache and on the medium.
+Damage (`flip_bit`, `cut`). A bit of a file changes, or its end is gone, in cache and on the medium.
 
 Not modelled: permissions, links, bytes of deleted files that come back, misdirected writes, a sync that lies from the
 first.
@@ -46,10 +46,10 @@ from tailrace.env.clock import Clock
 from tailrace.env.files import Entry, Mode, Space
 from tailrace.model.invariant import invariant
 from tailrace.sim.clock import SimClock
+from tailrace.sim.disk_power import DiskPower, WriteListener
 from tailrace.sim.faults import CrashPoint, Faults, Op, Survival, os_error
 from tailrace.sim.handle import SimFile, SimLock
 from tailrace.sim.inode import PAGE_BYTES, Inode
-from tailrace.sim.machine import Machine
 from tailrace.sim.names import Directory, Names
 
 _FIRST_FD = 1 << 30
@@ -61,7 +61,7 @@ class SimDisk:
 
     def __init__(self, seed: int = 0, clock: Clock | None = None, faults: Faults | None = None) -> None:
         clock = clock or SimClock()
-        self._machine = Machine(random.Random(seed), clock, faults or Faults())
+        self._power = DiskPower(random.Random(seed), clock, faults or Faults())
         self._names = Names(clock.now_ms())
         self._opened = 0
         self._locks: dict[Inode, SimLock] = {}
@@ -71,15 +71,15 @@ class SimDisk:
     @property
     def ops(self) -> int:
         """Operations so far that change something (with `faults.count_reads`, all)."""
-        return self._machine.ops
+        return self._power.ops
 
     @property
     def is_down(self) -> bool:
-        return self._machine.down
+        return self._power.down
 
     @property
     def faults(self) -> Faults:
-        return self._machine.faults
+        return self._power.faults
 
     def fail_next(
         self,
@@ -95,30 +95,50 @@ class SimDisk:
 
     def crash_at(self, op_number: int | None, point: CrashPoint | None = None) -> None:
         """Lose power at the operation that makes `ops` equal `op_number`; None calls it off."""
-        self._machine.crash_at(op_number, point)
+        self._power.crash_at(op_number, point)
 
     def crash(self) -> None:
         """Lose power now, between two operations."""
-        self._machine.down = True
+        self._power.down = True
 
     def restart(self, survival: Survival = Survival.ANY) -> None:
         """Power is back after it was lost (just now, if no crash came before): only what survived is there."""
-        self._names.restart(self._machine.random, survival, self.faults.garbage_probability)
-        self._machine.power_up()
+        self._names.restart(self._power.random, survival, self.faults.garbage_probability)
+        self._power.power_up()
 
     def kill(self) -> None:
         """The process died and the operating system lives: the next process finds everything written."""
-        self._machine.power_up()
+        self._power.power_up()
 
     def sync_all(self) -> None:
         """Make everything durable, without an operation: how a test lays out its beginning."""
         self._names.sync_all()
+
+    def watch_writes(self, listener: WriteListener) -> None:
+        """Notify one listener, within the operation, of all that programs write from now on."""
+        self._power.on_write = listener
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Flip one bit, counted from the lowest bit of the file's first byte."""
         inode = self._names.file(path)
         invariant(0 <= bit < inode.size * 8, f"{path} has {inode.size * 8} bits, none numbered {bit}")
         inode.flip_bit(bit)
+
+    def cut(self, path: str, size: int) -> None:
+        """Cut a file on the medium and in the cache: damage, not an operation of a program."""
+        inode = self._names.file(path)
+        invariant(0 <= size <= inode.size, f"{path} has {inode.size} bytes and cannot be cut to {size}")
+        inode.truncate(size)
+        inode.sync()
+
+    def paths(self) -> builtins.list[str]:
+        """The path of every file, without an operation."""
+        return self._names.paths()
+
+    def inspect(self, path: str) -> bytes:
+        """The bytes of a file as running code sees them, without an operation."""
+        inode = self._names.file(path)
+        return inode.read(inode.size, 0)
 
     def allocated_bytes(self) -> int:
         """What counts against `faults.capacity_bytes`."""
@@ -130,7 +150,7 @@ class SimDisk:
         Handles of this disk do not work on the clone. Both share the clock.
         """
         copy = SimDisk()
-        copy._machine = self._machine.clone(seed)
+        copy._power = self._power.clone(seed)
         copy._names = self._names.clone()
         copy._opened = self._opened
         return copy
@@ -138,33 +158,33 @@ class SimDisk:
     # What a program does (`env.files.Files`)
 
     def open(self, path: str, mode: Mode) -> SimFile:
-        self._machine.observe("open", path)
+        self._power.observe("open", path)
         try:
             inode = self._names.file(path)
         except FileNotFoundError:
             if mode in (Mode.READ, Mode.WRITE):
                 raise
-            inode = Inode(self._machine.clock.now_ms())
-            self._machine.change("create", path, lambda: self._names.make(path, inode))
+            inode = Inode(self._power.clock.now_ms())
+            self._power.change("create", path, lambda: self._names.make(path, inode))
         else:
             if mode is not Mode.READ and self.faults.read_only:
                 raise os_error(errno.EROFS, path)
             if mode is Mode.REPLACE and inode.size:
-                self._machine.change("truncate", path, lambda: self._empty(inode))
+                self._power.change("truncate", path, lambda: self._empty(inode))
         self._opened += 1
-        return SimFile(self._machine, self._names, inode, path, mode, _FIRST_FD + self._opened)
+        return SimFile(self._power, self._names, inode, path, mode, _FIRST_FD + self._opened)
 
     def _empty(self, inode: Inode) -> None:
-        inode.modified_ms = self._machine.clock.now_ms()
+        inode.modified_ms = self._power.clock.now_ms()
         inode.truncate(0)
 
     def list(self, path: str) -> builtins.list[Entry]:
-        self._machine.observe("list", path)
+        self._power.observe("list", path)
         entries = self._names.directory(path).entries
         return sorted(Entry(name, isinstance(node, Directory)) for name, node in entries.items())
 
     def exists(self, path: str) -> bool:
-        self._machine.observe("stat", path)
+        self._power.observe("stat", path)
         try:
             self._names.find(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -172,42 +192,42 @@ class SimDisk:
         return True
 
     def size(self, path: str) -> int:
-        self._machine.observe("stat", path)
+        self._power.observe("stat", path)
         node = self._names.find(path)
         return node.size if isinstance(node, Inode) else PAGE_BYTES
 
     def modified_ms(self, path: str) -> int:
-        self._machine.observe("stat", path)
+        self._power.observe("stat", path)
         return self._names.find(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        self._machine.change("set_time", path, lambda: setattr(self._names.file(path), "modified_ms", modified_ms))
+        self._power.change("set_time", path, lambda: setattr(self._names.file(path), "modified_ms", modified_ms))
 
     def make_dir(self, path: str) -> None:
-        self._machine.observe("stat", path)
+        self._power.observe("stat", path)
         try:
             found = self._names.find(path)
         except FileNotFoundError:
-            directory = Directory(self._machine.clock.now_ms())
-            self._machine.change("make_dir", path, lambda: self._names.make(path, directory))
+            directory = Directory(self._power.clock.now_ms())
+            self._power.change("make_dir", path, lambda: self._names.make(path, directory))
             return
         if not isinstance(found, Directory):
             raise os_error(errno.EEXIST, path)
 
     def rename(self, source: str, target: str) -> None:
-        now_ms = self._machine.clock.now_ms()
-        self._machine.change("rename", source, lambda: self._names.rename(source, target, now_ms), target=target)
+        now_ms = self._power.clock.now_ms()
+        self._power.change("rename", source, lambda: self._names.rename(source, target, now_ms), target=target)
 
     def unlink(self, path: str) -> None:
-        now_ms = self._machine.clock.now_ms()
-        self._machine.change("unlink", path, lambda: self._names.unlink(path, now_ms))
+        now_ms = self._power.clock.now_ms()
+        self._power.change("unlink", path, lambda: self._names.unlink(path, now_ms))
 
     def remove_dir(self, path: str) -> None:
-        now_ms = self._machine.clock.now_ms()
-        self._machine.change("remove_dir", path, lambda: self._names.remove_dir(path, now_ms))
+        now_ms = self._power.clock.now_ms()
+        self._power.change("remove_dir", path, lambda: self._names.remove_dir(path, now_ms))
 
     def sync_dir(self, path: str) -> None:
-        self._machine.change("sync_dir", path, lambda: self._names.sync(self._names.directory(path)))
+        self._power.change("sync_dir", path, lambda: self._names.sync(self._names.directory(path)))
 
     def lock(self, path: str) -> SimLock:
         file = self.open(path, Mode.CREATE)
@@ -219,13 +239,13 @@ class SimDisk:
         return lock
 
     def canonical(self, path: str) -> str:
-        self._machine.observe("stat", path)
+        self._power.observe("stat", path)
         self._names.find(path)
         return "/" + "/".join(name for name in path.split("/") if name not in ("", "."))
 
     def space(self, path: str) -> Space:
         """Without a limit the disk is as large as a file can be."""
-        self._machine.observe("stat", path)
+        self._power.observe("stat", path)
         self._names.find(path)
         limit = self.faults.capacity_bytes
         total_bytes = _LARGEST_DISK_BYTES if limit is None else limit

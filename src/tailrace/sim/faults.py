@@ -92,6 +92,11 @@ class Faults:
         """Forget every failure asked for and not yet delivered."""
         self._rules.clear()
 
+    @property
+    def is_failing(self) -> bool:
+        """Some calls fail, or will."""
+        return bool(self._rules)
+
     def check(self, op: Op, path: str, target: str | None = None) -> None:
         """Raise the OSError that is due for this call, if any."""
         for rule in self._rules:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tailrace.sim.faults import Survival, os_error
@@ -210,6 +211,17 @@ class Names:
         return [
             node for directory in self.directories() for node in directory.entries.values() if isinstance(node, Inode)
         ]
+
+    def paths(self) -> list[str]:
+        """The path of every file, each directory in the order of its names."""
+        return [path for path, node in self._below("", self.root) if isinstance(node, Inode)]
+
+    def _below(self, path: str, directory: Directory) -> Iterator[tuple[str, Node]]:
+        for name in sorted(directory.entries):
+            node = directory.entries[name]
+            yield f"{path}/{name}", node
+            if isinstance(node, Directory):
+                yield from self._below(f"{path}/{name}", node)
 
     def allocated_bytes(self) -> int:
         return sum(inode.allocated_bytes for inode in self.files())

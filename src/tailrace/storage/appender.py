@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tailrace.env import Buffer
+from tailrace.env import Buffer, Jobs
 from tailrace.model.errors import (
     InvalidRecordError,
     OffsetOutOfRangeError,
@@ -24,11 +24,14 @@ from tailrace.model.errors import (
     UnexpectedAppendOffsetError,
 )
 from tailrace.model.offsets import GREATEST_OFFSET, MAX_RELATIVE_OFFSET, LogOffsetMetadata
+from tailrace.record.batch_run import BatchRun
 from tailrace.record.shallow import NO_TIMESTAMP, ShallowBatch
 from tailrace.storage.append import NO_OFFSET, AppendResult, ProducerChanges, WriteGroup, examine_producers
 from tailrace.storage.append_set import analyse
 from tailrace.storage.origin import Origin
-from tailrace.storage.producer_entry import CompletedTxn
+from tailrace.storage.producer_append import ProducerAppendInfo
+from tailrace.storage.producer_entry import BATCHES_KEPT, CompletedTxn
+from tailrace.storage.producer_replay import marker_of
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.transaction_index import AbortedTxn
 from tailrace.storage.validation import MAX_INT64
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from tailrace.storage.unified_log import UnifiedLog
 
 _tuple: Final = tuple.__new__  # a named tuple's own constructor takes longer than the rest of a set's way
+FINISH_RETRY_MS: Final = 5000
 _LAST_END_OFFSET: Final = GREATEST_OFFSET - MAX_RELATIVE_OFFSET  # a set has fewer records than its int32 of bytes
 
 
@@ -98,13 +102,15 @@ class Arrival:
 class Appender:
     """Belongs to one UnifiedLog and runs on its owner's thread."""
 
-    def __init__(self, log: UnifiedLog) -> None:
+    def __init__(self, log: UnifiedLog, jobs: Jobs) -> None:
         self._log = log
+        self._jobs = jobs
         self._local = log.local
         self._producers = log.producers
         self._epochs = log.epochs
         self._unfinished: list[tuple[LogSegment, CompletedTxn]] = []
         """Markers in the log whose transaction could not be entered in its index yet; they hold back the LSO."""
+        self._will_retry = False
 
     def append_as_leader(
         self,
@@ -257,6 +263,44 @@ class Appender:
             raise results[0].error
         return results[0]
 
+    def append_run(self, run: BatchRun, data: memoryview, now_ms: int) -> AppendResult:
+        """Proven batches of the latest epoch that have their offsets already, at or above the log end, and fit into one
+        segment; they are exactly `data`. InvalidRecordError for a control batch that cannot be read."""
+        first_offset, last_offset = run.batch(0, data).base_offset, run.next_offset - 1
+        for number in run.markers():
+            marker_of(data, run.batch(number, data))
+        try:
+            if self._local.active.should_roll(self._log.config, now_ms, len(data), run.largest_timestamp, last_offset):
+                self._log.roll_for(first_offset, last_offset)
+            changes = self._changes_of(run, data)
+            self._local.append_run(run, data)
+        except OSError as cause:
+            raise self._log.failed("append", cause) from cause
+        self._producers.update_map_end_offset(self._local.end_offset)
+        if changes is not None:
+            self._believe([changes])
+        self._log.written()
+        return AppendResult(first_offset, last_offset, NO_TIMESTAMP, self._log.log_start_offset)
+
+    def _changes_of(self, run: BatchRun, data: memoryview) -> ProducerChanges | None:
+        """What the batches of a leader, whom a follower believes, do to producer state."""
+        active, state = self._local.active, self._producers
+        updates: dict[int, ProducerAppendInfo] = {}
+        completed: list[CompletedTxn] = []
+        for number in run.to_replay(BATCHES_KEPT):
+            batch = run.batch(number, data)
+            info = updates.get(batch.producer_id)
+            if info is None:
+                info = updates[batch.producer_id] = state.prepare_update(batch.producer_id, Origin.REPLICATION)
+            marker = marker_of(data, batch) if batch.is_control else None
+            position = active.size + batch.position
+            ended = info.append(batch, LogOffsetMetadata(batch.base_offset, active.base_offset, position), marker)
+            if ended is not None:
+                completed.append(ended)
+            if batch.is_transactional:
+                state.settle_verification(batch.producer_id, batch.producer_epoch, False)
+        return ProducerChanges(updates, completed) if updates else None
+
     def _admit(self, arrival: Arrival, group: WriteGroup, results: list[AppendResult]) -> AppendResult | None:
         """Epochs, size, roll, producers, in this order; then the set joins the group.
 
@@ -350,7 +394,7 @@ class Appender:
         self._producers.update_map_end_offset(self._local.end_offset)
         if followed:
             self._producers.update_followed(followed)
-        if changes or (followed and self._unfinished):
+        if changes or self._unfinished:
             self._believe(changes)
         self._log.written()
 
@@ -358,7 +402,8 @@ class Appender:
         """Take over producer state; an aborted transaction is in its index before it counts as completed.
 
         Where the index cannot be written the last stable offset stays where it is, and the entry is tried again
-        with the next change, before a roll, a truncation and a close. The batches are in the log all the same.
+        after `FINISH_RETRY_MS`, with the next write, before a roll, a truncation and a close. The batches are in the
+        log all the same.
         """
         for changes in all_changes:
             for info in changes.updates.values():
@@ -368,6 +413,18 @@ class Appender:
             self.finish_transactions()
         except OSError as cause:
             self._log.failed("write a transaction index", cause)
+            self._retry_later()
+
+    def _retry_later(self) -> None:
+        """A log that takes no more writes would keep its readers below the transaction for good."""
+        if not self._will_retry:
+            self._will_retry = True
+            self._jobs.later("finish-transactions", FINISH_RETRY_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._will_retry = False
+        if not self._log.is_let_go and self._log.failure is None:
+            self._believe([])
 
     @property
     def first_unfinished(self) -> int:

@@ -168,6 +168,20 @@ class LeaderEpochCache:
         if at:
             self._change_later((EpochEntry(entries[at - 1].epoch, start_offset), *entries[at:]))
 
+    def replace_from(self, offset: int, epoch: int, entries: Iterable[EpochEntry]) -> bool:
+        """Take these entries for what begins at `offset` or later. What is before it ends with a batch of `epoch`.
+
+        Returns whether any entry has changed.
+        """
+        before = self._state.entries
+        latest = EpochEntry(epoch, offset)
+        below = (each for each in before if each.epoch <= epoch and each.start_offset < offset)
+        after = (*below, latest) if latest in before else tuple(below)
+        for entry in entries:
+            after = _with(after, entry)
+        self._change_later(after)
+        return after != before
+
     def clear(self) -> None:
         """Drop every entry."""
         self._change_later(())

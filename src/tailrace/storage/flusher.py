@@ -63,9 +63,9 @@ class Flusher:
         if captured is not None:
             self._captured.append(captured)
 
-    def forget_captured(self) -> None:
-        """The log was cut: they speak of what is no more."""
-        self._captured.clear()
+    def use_captured(self, captured: Iterable[CapturedSnapshot]) -> None:
+        """The log was cut, and producer state rebuilt: snapshots captured before may be of what is gone."""
+        self._captured = list(captured)
 
     def start(self, offset: int, recovery_limit: int, done: Callable[[], None] | None = None) -> None:
         """Begin an fsync of everything below `offset`; `done` is called after it, at once if there is nothing to do.
@@ -113,6 +113,22 @@ class Flusher:
             raise
         self._ended(work)
 
+    def snapshots_in_steps(self) -> Steps[None]:
+        """Make every snapshot durable that is written. Compaction does it before it removes older ones: what these know
+        of producers whose batches were deleted is nowhere else."""
+        snapshots, self._unsynced = self._unsynced, []
+        if not snapshots:
+            return
+        self.on_their_way += 1
+        try:
+            yield partial(self._sync_written, snapshots)
+        except OSError as error:
+            if not self.is_ended:
+                self._trouble("flush", error, is_fatal=True)
+            raise
+        finally:
+            self.on_their_way -= 1
+
     def _begun(self, work: FlushWork) -> Callable[[], None]:
         snapshots, self._unsynced = self._unsynced, []
         self.on_their_way += 1
@@ -154,6 +170,14 @@ class Flusher:
             self._epochs.sync_now()
             self._sync_snapshots(snapshots)
             work.run()
+        except OSError as error:
+            self.sync_error = error
+            raise
+
+    def _sync_written(self, snapshots: list[str]) -> None:
+        try:
+            self._sync_snapshots(snapshots)
+            self._local.sync_names()
         except OSError as error:
             self.sync_error = error
             raise

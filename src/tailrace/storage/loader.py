@@ -30,6 +30,7 @@ from tailrace.model.errors import (
     StorageError,
 )
 from tailrace.model.ids import TopicId
+from tailrace.model.noop import noop
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET
 from tailrace.storage import names, producer_replay
 from tailrace.storage.epoch_cache import EpochEntry, LeaderEpochCache
@@ -67,17 +68,13 @@ class LoadOptions:
     verifies_transactions: bool = False
 
 
-def _nobody(segments_left: int) -> None:
-    pass
-
-
 def load(
     env: Env,
     directory: str,
     config: LogConfig,
     warm: WarmSet,
     options: LoadOptions | None = None,
-    progress: Callable[[int], None] = _nobody,
+    progress: Callable[[int], None] = noop,
 ) -> UnifiedLog:
     """Open the log in `directory`, which is made if it is missing.
 
@@ -108,6 +105,7 @@ class _Loading:
         self._place = SegmentPlace(env, directory, config, warm)
         self._segments = LogSegments()
         self._captured: list[CapturedSnapshot] = []
+        self._unsynced: list[str] = []
         self._finished: tuple[LogSegment, ...] = ()
         self._proven: ProducerStateManager | None = None
         self._made_by_splits: set[int] = set()
@@ -148,20 +146,27 @@ class _Loading:
             take_snapshot=self._take_snapshot,
         )
         if producers.deleted_snapshots:
-            self._files.sync_dir(self._place.dir)
+            self._sync_names()
         if self._segments.active is not None:
             self._segments.active.check_indexes_to(end_offset)
             self._segments.active.become_active()
         recovery_point = end_offset if self._options.was_clean else min(self._options.recovery_point, end_offset)
         log = UnifiedLog(
-            LocalLog(self._place, self._segments, end_offset, recovery_point, self._finished),
+            LocalLog(
+                self._place,
+                self._segments,
+                end_offset,
+                recovery_point,
+                self._finished,
+                may_have_gaps=self._options.was_compacted,
+            ),
             producers,
             self._epochs,
             self._metadata,
             log_start_offset=log_start,
             topic_id=topic_id,
             captured=self._captured,
-            unsynced_snapshots=() if self._options.was_clean else producers.snapshot_paths,
+            unsynced_snapshots=self._unsynced if self._options.was_clean else producers.snapshot_paths,
         )
         if topic_id is None and self._options.topic_id is not None:
             log.assign_topic_id(self._options.topic_id)
@@ -174,6 +179,9 @@ class _Loading:
             parent = directory.rpartition("/")[0]
             if parent:
                 self._files.sync_dir(parent)
+
+    def _sync_names(self) -> None:
+        self._files.sync_dir(self._place.dir)
 
     def _check_topic_id(self) -> TopicId | None:
         found = self._metadata.read()
@@ -194,7 +202,9 @@ class _Loading:
     def _take_snapshot(self, producers: ProducerStateManager) -> None:
         """What was closed cleanly is durable; what was proven just now may be in the page cache only."""
         if self._options.was_clean:
-            producers.take_snapshot()
+            path = producers.take_snapshot()
+            if path is not None:
+                self._unsynced.append(path)
             return
         captured = producers.capture_snapshot()
         if captured is not None:
@@ -270,7 +280,7 @@ class _Loading:
             _log.info("%r is removed: it lies below the log start %d", segment, log_start)
             segment.delete()
         if below:
-            self._files.sync_dir(self._place.dir)
+            self._sync_names()
 
     def _durable_segments(self) -> tuple[LogSegment, ...]:
         """Those that `_recover` will not prove, and whose indexes therefore must be right as they are."""
@@ -299,7 +309,7 @@ class _Loading:
             except CorruptMessageError as damage:
                 _log.warning("%r cannot be read to its end: %s", segment, damage)
             segment.txn_index.sync()
-            self._files.sync_dir(self._place.dir)
+            self._sync_names()
             segment.rebuild_indexes()
 
     def _producers_at(self, offset: int) -> ProducerStateManager:
@@ -370,10 +380,18 @@ class _Loading:
             if cut_bytes:
                 self._drop(unflushed[place + 1 :])  # before the cut, which takes away the reason to drop them
             recovery.finish()
+            self._sync_transactions(segment)
             next_offset = recovery.next_offset
             producers.update_map_end_offset(next_offset)
             if cut_bytes:
                 return
+
+    def _sync_transactions(self, segment: LogSegment) -> None:
+        """The index was written again. If the recovery point is at the end of the segment, the next load takes the
+        segment for durable as soon as another one follows, and nothing tells that entries are missing."""
+        if segment.txn_index.entries:
+            segment.txn_index.sync()
+            self._sync_names()
 
     def _joins(self, segment: LogSegment, next_offset: int) -> bool:
         """Whether a segment can follow one that ends at `next_offset`.
@@ -397,7 +415,7 @@ class _Loading:
         for segment in sorted(segments, key=lambda each: each.base_offset, reverse=True):
             _log.warning("%r is dropped: the log before it is damaged", segment)
             segment.delete()
-        self._files.sync_dir(self._place.dir)
+        self._sync_names()
 
     def _epochs_cover_the_start(self) -> bool:
         """A log start that was not checkpointed is lost by a crash, but the epochs below it may be gone already."""

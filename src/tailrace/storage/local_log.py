@@ -4,8 +4,15 @@ Knows files and offsets; knows nothing of producers, epochs or watermarks.
 
 Crash rules. Everything below `recovery_point` is durable: it moves only when an fsync of all segments up to it has
 returned, and goes back when a truncation cuts below it. Names of new files are synced with the first flush that
-covers them. A truncation removes later segments newest first and makes each step durable before the next, so that
-a crash in the middle leaves a prefix of what was there.
+covers them.
+
+A crash in the middle of a truncation leaves a prefix of what was there. Before the first step, the caller has made a
+recovery point durable that is not above the cut (or the log start, where the log starts over), and producer snapshots
+above the cut are durably gone. Then a load takes a gap between segments above the cut for a loss, and drops what
+follows it. So all segments that go are renamed first and then made durable by one sync of the directory. Where a load
+accepts gaps, because the log compacts or has been compacted, they go newest first, each durably before the next. The
+first segment of a log that starts over goes after all others, and the file of the last segment that stays is cut after
+the others are durably gone.
 """
 
 from __future__ import annotations
@@ -18,12 +25,14 @@ from tailrace.env import Buffer
 from tailrace.model.errors import OffsetOutOfRangeError, SegmentGoneError
 from tailrace.model.invariant import invariant
 from tailrace.model.offsets import LogOffsetMetadata
+from tailrace.record.batch_run import BatchRun
 from tailrace.record.shallow import ShallowBatch
 from tailrace.storage import names
 from tailrace.storage.fetch import FetchData
 from tailrace.storage.segment import LogSegment, SegmentPlace
 from tailrace.storage.segments import LogSegments
-from tailrace.storage.swap import delete_later, retire
+from tailrace.storage.steps import Steps
+from tailrace.storage.swap import delete_later, retire, retire_data, retire_indexes
 from tailrace.storage.transaction_index import AbortedTxn
 
 
@@ -47,8 +56,13 @@ class LocalLog:
         end_offset: int,
         recovery_point: int,
         finished: Iterable[LogSegment] = (),
+        *,
+        may_have_gaps: bool = False,
     ) -> None:
-        """`finished` are segments that a process before this one finished and may not have synced since."""
+        """`finished` are segments that a process before this one finished and may not have synced since.
+
+        `may_have_gaps` says that the log has been compacted: a load takes a gap between its segments as it is.
+        """
         active = segments.active
         invariant(active is not None, "a log has at least one segment")
         assert active is not None
@@ -59,6 +73,7 @@ class LocalLog:
         self.data_end = end_offset
         """Behind the last batch: below the end offset where a truncation cut through a batch."""
         self.recovery_point = recovery_point
+        self.may_have_gaps = may_have_gaps
         self.last_flushed_ms = place.env.clock.now_ms()
         self._names_changed = 1
         self._names_synced = 0
@@ -86,6 +101,12 @@ class LocalLog:
         """Write to the active segment and advance the end offset; on an error neither has happened."""
         self.active.append(batches, parts, total_bytes)
         self.data_end = batches[-1].last_offset + 1
+        self._ends_at(self.data_end)
+
+    def append_run(self, run: BatchRun, data: Buffer) -> None:
+        """The same for batches that are exactly `data`, by a kernel."""
+        self.active.append_run(run, data)
+        self.data_end = run.next_offset
         self._ends_at(self.data_end)
 
     # Reading
@@ -228,6 +249,15 @@ class LocalLog:
         recovery_point = offset if recovery_limit is None else min(offset, recovery_limit)
         return FlushWork(recovery_point, self._truncations, names_changed, rolled, run)
 
+    def sync_names(self) -> None:
+        """Make the names in the directory durable. Runs on any thread."""
+        self.place.env.files.sync_dir(self.place.dir)
+
+    @property
+    def names_changed(self) -> int:
+        """How often names in the directory have changed."""
+        return self._names_changed
+
     def flushed(self, work: FlushWork) -> None:
         """An fsync has returned. One that began before a truncation says nothing of what was written since."""
         self.last_flushed_ms = self.place.env.clock.now_ms()
@@ -242,41 +272,74 @@ class LocalLog:
 
     # Removing
 
-    def truncate_to(self, offset: int) -> None:
-        """Drop everything from `offset` on, durably. CorruptMessageError when damage hides where that is."""
-        last = self.segments.floor(offset)
-        if last is not None:
-            last.place_to_cut(offset)  # damage comes up here, while nothing is gone yet
-        self._truncations += 1
-        dropped = [segment for segment in self.segments if segment.base_offset > offset]
-        self._remove_newest_first(dropped)
-        active = self.segments.active
+    def cut_off(self, offset: int) -> Steps[None]:
+        """Drop everything from `offset` on: in memory now, on the disk in the steps returned.
+
+        CorruptMessageError when damage hides where that is; nothing has changed then. See the crash rules of the module
+        for what must be durable before the first step. After the last one the caller syncs the directory if
+        `names_changed` has risen, and only then appends again.
+        """
+        active = self.segments.floor(offset)
         invariant(active is not None, f"no segment of {self.place.dir} reaches down to {offset}")
         assert active is not None
+        position = active.position_to_cut(offset)  # raises for damage while nothing is gone yet
+        self._truncations += 1
+        dropped = [segment for segment in self.segments if segment.base_offset > offset]
+        for segment in dropped:
+            segment.is_deleted = True
+        self.segments.remove(dropped)
         if dropped:
             active.become_active()
-        active.cut_at(offset)
+        active.forget_from(offset, position)
         self.active = active
         self._ends_at(offset)
         self.data_end = active.next_offset()
         self.recovery_point = min(self.recovery_point, offset)
+        return self._cutting_off(dropped, active)
 
-    def restart_at(self, offset: int) -> None:
-        """Drop every segment, durably, and begin anew, empty, at `offset`."""
+    def _cutting_off(self, dropped: list[LogSegment], active: LogSegment) -> Steps[None]:
+        yield from self._removing(dropped)
+        yield active.records.cut_file()
+        active.records.end_cut()
+
+    def start_over(self, offset: int) -> Steps[None]:
+        """Drop every segment and begin again, empty, at `offset`: in memory now, on the disk in the steps returned.
+
+        As `cut_off`. The new segment has the suffix `.cleaned`, which a load removes, until the old ones are gone.
+        """
+        fresh = LogSegment.create(self.place, offset, names.CLEANED_SUFFIX)
         self._truncations += 1
-        self._remove_newest_first(list(self.segments))
-        self.active = LogSegment.create(self.place, offset)
-        self.segments.add(self.active)
-        self.place.env.files.sync_dir(self.place.dir)
+        dropped = list(self.segments)
+        for segment in dropped:
+            segment.is_deleted = True
+        self.segments.swap(dropped, (fresh,))
+        self.active = fresh
         self.data_end = offset
         self._ends_at(offset)
         self.recovery_point = min(self.recovery_point, offset)
+        return self._starting_over(dropped, fresh)
 
-    def _remove_newest_first(self, segments: list[LogSegment]) -> None:
-        """One by one, each durably gone before the next: a crash in between must not leave a hole."""
-        for segment in reversed(segments):
-            self.remove([segment])
-            self.place.env.files.sync_dir(self.place.dir)
+    def _starting_over(self, dropped: list[LogSegment], fresh: LogSegment) -> Steps[None]:
+        yield from self._removing(dropped[1:])
+        yield from self._removing(dropped[:1])
+        fresh.change_index_suffix(names.CLEANED_SUFFIX, "")
+        fresh.records.change_suffix(names.CLEANED_SUFFIX, "")
+        self.names_change()
+
+    def _removing(self, dropped: Sequence[LogSegment]) -> Steps[None]:
+        """Rename the files of segments that have left the log, newest first; the data is durably gone at the end.
+
+        See the crash rules of the module for how many go at a time.
+        """
+        newest_first = list(reversed(dropped))
+        is_gap_lost = not self.may_have_gaps and not self.place.config.compacts
+        runs = [newest_first] if is_gap_lost and newest_first else [[segment] for segment in newest_first]
+        for run in runs:
+            retire_data(run)
+            self.names_change()
+            yield self.sync_names
+            retire_indexes(run)
+        delete_later(self.place, newest_first)
 
     def remove(self, segments: Iterable[LogSegment]) -> None:
         """Out of the log at once, files renamed `.deleted`, unlinked after `file.delete.delay.ms`."""

@@ -10,11 +10,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from tailrace.env import File
 from tailrace.model.errors import CorruptMessageError
 from tailrace.record.batch import ATTRIBUTES_AT, HEADER_BYTES, MAGIC_AT
+from tailrace.record.checksum import crc32c
 from tailrace.record.shallow import ShallowBatch, next_batch
 
 CHUNK_BYTES: Final = 1 << 20

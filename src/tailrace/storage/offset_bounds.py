@@ -30,6 +30,8 @@ class OffsetBounds:
         """Where data on this disk begins; above the log start where older segments are in a remote store."""
         self.high_watermark = LogOffsetMetadata(log_start)
         self._first_unstable: LogOffsetMetadata | None = None
+        self._is_settled = True
+        """False while producer state is not that of the log, which was cut below the high watermark."""
         self.refresh_first_unstable()
 
     @property
@@ -53,7 +55,7 @@ class OffsetBounds:
         invariant(self.local_log_start >= start, f"{where}: local start {self.local_log_start} < start {start}")
 
     def refresh_first_unstable(self) -> None:
-        first = self._producers.first_unstable_offset
+        first = self._producers.first_unstable_offset if self._is_settled else LogOffsetMetadata(self.log_start)
         if first is not None and first.offset < self.log_start:
             first = LogOffsetMetadata(self.log_start)
         self._first_unstable = first
@@ -91,6 +93,15 @@ class OffsetBounds:
         if self.high_watermark.offset >= self._local.end_offset:
             self._set_high_watermark(self._local.end)
 
+    def follow_leader(self, high_watermark: int, log_start: int) -> bool:
+        """The log start stops at the high watermark, which stops at the log end. A position is found when it is needed:
+        most followers serve no readers."""
+        end = self._local.end
+        has_moved = min(high_watermark, end.offset) > self.high_watermark.offset
+        if has_moved:
+            self._set_high_watermark(end if high_watermark >= end.offset else LogOffsetMetadata(high_watermark))
+        return self.increment_log_start(min(log_start, self.high_watermark.offset)) or has_moved
+
     def _set_high_watermark(self, new: LogOffsetMetadata) -> None:
         self.high_watermark = new
         self._producers.on_high_watermark_updated(new.offset)
@@ -119,19 +130,29 @@ class OffsetBounds:
     # When the log is cut
 
     def come_below(self, offset: int) -> None:
-        """Before the cut: other threads look at the bounds meanwhile, and a failing disk must leave them in order."""
+        """Before the cut: other threads look at the bounds at any time, and a failing disk must leave them in order.
+
+        Where a marker below the high watermark goes, its transaction is open again. Producer state says so only in
+        the end (`settle`); until then no offset is stable.
+        """
         self.log_start = min(self.log_start, offset)
         self.local_log_start = min(self.local_log_start, offset)
         if self.high_watermark.offset > offset:
             self.high_watermark = LogOffsetMetadata(offset)
+            self._is_settled = False
+        self.refresh_first_unstable()
 
     def restart_at(self, offset: int, log_start: int) -> None:
         """After the log was emptied."""
         self.log_start = log_start
         self.local_log_start = offset
+        if not log_start <= self.high_watermark.offset <= offset:
+            self.high_watermark = self._local.end
+        self.refresh_first_unstable()
 
     def settle(self) -> None:
         """After a cut, and when producers are what they were up to the new end."""
+        self._is_settled = True
         hw = self.high_watermark.offset
         is_inside = self.log_start <= hw <= self._local.end_offset
         self.high_watermark = self._local.locate(hw) if is_inside else self._local.end

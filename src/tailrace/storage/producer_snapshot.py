@@ -24,10 +24,9 @@ from collections.abc import Collection, Iterable
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from tailrace.env import Buffer, Files, Mode, write_fully
 from tailrace.model.errors import CorruptSnapshotError
+from tailrace.record.checksum import crc32c
 from tailrace.storage.producer_entry import NO_OFFSET, BatchMetadata, ProducerStateEntry
 
 VERSION: Final = 1

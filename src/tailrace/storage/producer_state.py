@@ -223,9 +223,7 @@ class ProducerStateManager:
         Snapshots outside the log are deleted. One at its very start stays: it alone knows whose batches went before.
         The log end is at or below the high watermark, so no transaction that ended below it awaits replication.
         """
-        for offset in self._snapshots.copy():
-            if not log_start_offset <= offset <= log_end_offset:
-                self._delete_snapshot(offset)
+        self.delete_snapshots_outside(log_start_offset, log_end_offset)
         if log_end_offset == self._map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
         else:
@@ -274,6 +272,24 @@ class ProducerStateManager:
         self.producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+
+    def delete_snapshots_outside(self, start: int, end: int) -> int:
+        """Delete the snapshots below `start` and above `end`; returns how many. They may come back until the directory
+        is synced."""
+        doomed = [offset for offset in self._snapshots if not start <= offset <= end]
+        for offset in doomed:
+            self._delete_snapshot(offset)
+        return len(doomed)
+
+    def take_over(self, rebuilt: ProducerStateManager) -> None:
+        """Replace the state, but not the verifications, by one that was rebuilt from this log's files."""
+        self.producers = rebuilt.producers
+        self._ongoing = rebuilt._ongoing
+        self._unreplicated = rebuilt._unreplicated
+        self._snapshots = rebuilt._snapshots
+        self._map_end_offset = rebuilt._map_end_offset
+        self._last_snapshot_offset = rebuilt._last_snapshot_offset
+        self.deleted_snapshots += rebuilt.deleted_snapshots
 
     # Snapshots
 

@@ -10,7 +10,7 @@ notices it and raises SegmentGoneError instead of handing out other bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tailrace.env import Buffer, File, Files, Mode, write_fully
@@ -51,7 +51,7 @@ class RecordsFile:
         self.cuts = 0
         """How often the file was cut: a slice of an older count is void."""
         self.has_waste = False
-        """Bytes of a failed append stand behind the end: nothing may be written before they are cut off."""
+        """Bytes of a failed append, or of a cut on its way, follow the end: no append before they are cut off."""
         self.is_closed = False
 
     @classmethod
@@ -123,11 +123,28 @@ class RecordsFile:
 
     def cut(self, size: int) -> None:
         """Drop everything from `size` on, durably. Slices taken before become void."""
+        self.forget_from(size)
+        self.cut_file()()
+        self.end_cut()
+
+    def forget_from(self, size: int) -> None:
+        """The first part of `cut`: readers see no more than `size` bytes, and the file is as it was.
+
+        Then come `cut_file`, the function that it returns, and `end_cut`. Until then nothing may be appended.
+        """
         invariant(size <= self.size, f"{self.path}: cut at {size} beyond its end {self.size}")
+        self.has_waste = True
         self.cuts += 1
         self.size = size
-        self.file.truncate(size)
-        self.file.sync()
+
+    def cut_file(self) -> Callable[[], None]:
+        """The second part of `cut`. The function returned makes it durable, on any thread."""
+        file = self.file
+        file.truncate(self.size)
+        return file.sync
+
+    def end_cut(self) -> None:
+        """The last part of `cut`: it is durable."""
         self.has_waste = False
 
     def trim(self) -> None:

@@ -385,7 +385,7 @@ class LogSegment:
         if end < self.records.size and is_zero_from(self.records.file, end):
             self.records.cut(end)
 
-    def place_to_cut(self, offset: int) -> int:
+    def position_to_cut(self, offset: int) -> int:
         """Where the batches end that lie below `offset`; CorruptMessageError when damage hides that.
 
         A torn end is not kept: it would hide what is appended behind it.
@@ -395,14 +395,20 @@ class LogSegment:
 
     def cut_at(self, offset: int) -> int:
         """Drop every batch that holds `offset` or more, durably; returns how many bytes went."""
-        position, size = self.place_to_cut(offset), self.records.size
+        position, size = self.position_to_cut(offset), self.records.size
+        self.forget_from(offset, position)
+        self.records.cut_file()()
+        self.records.end_cut()
+        return size - position
+
+    def forget_from(self, offset: int, position: int) -> None:
+        """The first part of `cut_at`, see `RecordsFile`; `position` is the `position_to_cut` of `offset`."""
         self._forget_from(offset)
         self.offset_index.preallocate()
         self.time_index.preallocate()
-        self.records.cut(position)
+        self.records.forget_from(position)
         if position == 0:
             self.created_ms = self._place.env.clock.now_ms()
-        return size - position
 
     def _forget_from(self, offset: int) -> None:
         self.offset_index.truncate_to(offset)

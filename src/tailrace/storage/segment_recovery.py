@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from crc32c import crc32c
-
 from tailrace.model.errors import CorruptMessageError, InvalidDataError, SegmentOffsetOverflowError
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET
 from tailrace.record.batch import ATTRIBUTES_AT, HEADER_BYTES, MAGIC_V2
 from tailrace.record.batch_run import BatchRun
+from tailrace.record.checksum import crc32c
 from tailrace.record.shallow import ShallowBatch, check_integrity, next_batch
 from tailrace.storage.epoch_cache import LeaderEpochCache
 from tailrace.storage.producer_entry import BATCHES_KEPT

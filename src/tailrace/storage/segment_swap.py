@@ -30,6 +30,7 @@ def swapping_in(log: UnifiedLog, old: Sequence[LogSegment], new: Sequence[LogSeg
     place = log.local.place
 
     def put_in() -> None:
+        log.local.may_have_gaps = True
         log.local.segments.swap(old, new)
         log.update_high_watermark(log.high_watermark)  # it may have known its place in an old one
 

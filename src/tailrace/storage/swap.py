@@ -53,10 +53,10 @@ def replacing(
     sync_names = partial(place.env.files.sync_dir, place.dir)
     yield partial(_become_swaps_or_go, place, newest_first)
     put_in()
-    _retire_data(old)
+    retire_data(old)
     if _has_transactions(old):
         yield sync_names
-    _retire_indexes(old)
+    retire_indexes(old)
     yield sync_names
     for segment in newest_first:
         segment.records.change_suffix(names.SWAP_SUFFIX, "")
@@ -140,23 +140,25 @@ def retire(place: SegmentPlace, segments: Sequence[LogSegment]) -> None:
     A transaction index goes only when its data is durably gone: data that a crash brings back without it would show
     aborted records, and below the recovery point nobody would miss the index. The other indexes would be missed.
     """
-    _retire_data(segments)
+    retire_data(segments)
     if _has_transactions(segments):
         place.env.files.sync_dir(place.dir)
-    _retire_indexes(segments)
+    retire_indexes(segments)
 
 
 def _has_transactions(segments: Sequence[LogSegment]) -> bool:
     return any(segment.txn_index.entries for segment in segments)
 
 
-def _retire_data(segments: Sequence[LogSegment]) -> None:
+def retire_data(segments: Sequence[LogSegment]) -> None:
+    """The first half of `retire`."""
     for segment in segments:
         segment.is_deleted = True
         segment.records.change_suffix("", names.DELETED_SUFFIX)
 
 
-def _retire_indexes(segments: Sequence[LogSegment]) -> None:
+def retire_indexes(segments: Sequence[LogSegment]) -> None:
+    """The second half of `retire`: where there are transactions, after the first one is durable."""
     for segment in segments:
         segment.change_index_suffix("", names.DELETED_SUFFIX)
 

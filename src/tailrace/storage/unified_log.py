@@ -6,9 +6,9 @@ One thread owns a log: it alone appends, truncates, moves watermarks and complet
 the offset properties may be used from any thread at the same time and never wait.
 
 Crash rules. An append that returned survives a killed process. It survives a loss of power once a flush that covers
-it is done: `recovery_point` says how far. Whoever persists the recovery point must do so before the next append after
-a truncation, and whoever persists the log start before the files below it are gone for good; both are given to
-`loader.load` when the log is opened again.
+it is done: `recovery_point` says how far. The caller that persists the recovery point lowers it before a truncation,
+and persists the log start before the files below it are gone for good. Both are given to `loader.load` when the log is
+opened again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from tailrace.env import Buffer
 from tailrace.model.errors import (
     InconsistentTopicIdError,
     InvalidDataError,
+    LogTruncatingError,
     OffsetOutOfRangeError,
     SegmentGoneError,
     StorageError,
 )
 from tailrace.model.ids import NO_LEADER_EPOCH, TopicId
 from tailrace.model.invariant import invariant
+from tailrace.model.listeners import Listeners
 from tailrace.model.offsets import MAX_RELATIVE_OFFSET, LogOffsetMetadata
-from tailrace.storage import offset_lookup, producer_replay, segment_deletion, segment_swap, swap
+from tailrace.record.batch_run import BatchRun
+from tailrace.storage import offset_lookup, segment_deletion, segment_swap, swap
 from tailrace.storage.append import AppendResult, check_epoch_goes_on
 from tailrace.storage.appender import Appender
 from tailrace.storage.epoch_cache import LeaderEpochCache
@@ -44,20 +47,13 @@ from tailrace.storage.partition_metadata import PartitionMetadata
 from tailrace.storage.producer_state import CapturedSnapshot, ProducerStateManager
 from tailrace.storage.retention import Deletion
 from tailrace.storage.segment import LogSegment
-from tailrace.storage.steps import Steps, to_the_end
+from tailrace.storage.steps import Steps, run_inline, to_the_end
 from tailrace.storage.transaction_index import AbortedTxn
+from tailrace.storage.truncator import Truncator
 from tailrace.storage.validator import ValidationRules
 from tailrace.storage.verification import NO_GUARD, VerificationGuard
 
 T = TypeVar("T")
-
-
-def _nobody(error: StorageError) -> None:
-    pass
-
-
-def _nothing() -> None:
-    pass
 
 
 class UnifiedLog:
@@ -82,22 +78,23 @@ class UnifiedLog:
         self._metadata = metadata
         self._unwritten_topic_id: TopicId | None = None
         self.bounds = OffsetBounds(local, producers, epochs, log_start_offset)
-        self._truncations_settled = 0
-        """Counted when a truncation is through: a reader who began before cannot tell its bound from the new end."""
         self._failure: StorageError | None = None
-        self.on_failure: Callable[[StorageError], object] = _nobody
-        """Who is told of every failed write, on the owner's thread."""
+        self.awaits_truncation = False
+        """Checkpoints may say already what the log will be: what is appended now could be lost by a crash."""
+        self.on_failure: Listeners[StorageError] = Listeners()
+        """A write has failed; on the owner's thread."""
         self.flush_awaited = 0
         """Sets below it are acknowledged when `recovery_point` has passed them: `flush.messages` was reached."""
         self.is_flushing_appends = False
         """A flush that sets wait for is under way; it need not cover all of them, see `flusher`."""
-        self.on_flush_ended: Callable[[], object] = _nothing
-        """Who is told that a flush which sets wait for has ended, well or with a `failure`."""
+        self.on_flush_ended: Listeners[()] = Listeners()
+        """A flush that sets wait for has ended, well or with a `failure`."""
         self.config = local.place.config
         self.use_config(self.config)
         self.topic_id = topic_id
         self._flusher = Flusher(local, producers, epochs, self._flush_trouble, captured, unsynced_snapshots)
-        self._appender = Appender(self)
+        self._appender = Appender(self, self._env.jobs)
+        self._truncator = Truncator(self, self._appender, self._flusher)
 
     @property
     def dir(self) -> str:
@@ -163,6 +160,10 @@ class UnifiedLog:
         """Forward only, or into a new segment at the same offset. Beyond the log end it is refused."""
         return self.bounds.maybe_increment_high_watermark(new)
 
+    def follow_leader(self, high_watermark: int, log_start: int) -> bool:
+        """Take the leader's bounds as far as this log reaches; whether one of them moved. Neither moves back."""
+        return self.bounds.follow_leader(high_watermark, log_start)
+
     def increment_log_start(self, offset: int) -> bool:
         """Forget everything below `offset` (delete-records, retention). Beyond the high watermark it is refused."""
         return self.bounds.increment_log_start(offset)
@@ -193,8 +194,11 @@ class UnifiedLog:
         )
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """A leader's epoch begins at the log end, on disk before anything is written in it."""
-        self._check_writable()
+        """A leader's epoch begins at the log end, on disk before anything is written in it.
+
+        Also in the middle of a truncation, which is called off by nothing: the log end is the new one by then.
+        """
+        self._check_sound()
         self._do("note a leader epoch", lambda: self.epochs.assign(leader_epoch, self.local.end_offset))
 
     def append_as_follower(self, records: Buffer) -> AppendResult:
@@ -206,6 +210,14 @@ class UnifiedLog:
         return self._appender.append_with_offsets(
             records, Origin.REPLICATION, NO_GUARD, self._env.clock.now_ms(), leader_epoch=None
         )
+
+    def append_run_as_follower(self, run: BatchRun, data: memoryview) -> AppendResult:
+        """Take the leader's batches with the offsets they have. `data` is exactly `run`, whose batches are proven.
+
+        They begin at or above the log end, fit into a segment, and are of the latest epoch. See `follower_append`.
+        """
+        self._check_writable()
+        return self._appender.append_run(run, data, self._env.clock.now_ms())
 
     def append_from_raft_leader(self, records: Buffer, leader_epoch: int) -> AppendResult:
         """Batches that a raft leader made, with offsets and epoch already in them."""
@@ -282,6 +294,11 @@ class UnifiedLog:
             raise
 
     def _check_writable(self) -> None:
+        if self.is_truncating:
+            raise LogTruncatingError(f"{self.dir} is being truncated")
+        self._check_sound()
+
+    def _check_sound(self) -> None:
         if self._failure is not None:
             raise self._failure.with_traceback(None)  # else each raise would add to one that lives as long as the log
         if self._unwritten_topic_id is not None:
@@ -303,14 +320,14 @@ class UnifiedLog:
         """
         if offset < self.bounds.log_start:
             raise OffsetOutOfRangeError(f"offset {offset} is below the start {self.bounds.log_start} of {self.dir}")
-        settled = self._truncations_settled
+        truncations = self._truncator.count
         try:
             found = self.local.read(offset, max_bytes, self.bound(isolation), min_one_message)
             if isolation is Isolation.TXN_COMMITTED:
                 found = found._replace(aborted=self.local.aborted_in(found))
         except OSError as cause:
             raise StorageError(f"read {self.dir} at offset {offset}", cause) from cause
-        if self._truncations_settled != settled:
+        if self._truncator.count != truncations:
             raise SegmentGoneError(f"{self.dir} was truncated while offset {offset} was looked up")
         return found
 
@@ -399,11 +416,21 @@ class UnifiedLog:
         See `flusher` for what is synced, in which order, and what a failure means.
         """
         end = self.local.end_offset
-        self._flusher.start(end if offset is None else min(offset, end), self._appender.first_unfinished, done)
+        self._flusher.start(end if offset is None else min(offset, end), self._recovery_limit, done)
 
     def flushing(self, offset: int) -> Steps[None]:
         """As `flush`, but as steps of some longer work."""
-        yield from self._flusher.in_steps(min(offset, self.local.end_offset), self._appender.first_unfinished)
+        yield from self._flusher.in_steps(min(offset, self.local.end_offset), self._recovery_limit)
+
+    def flushing_with_snapshots(self, offset: int) -> Steps[None]:
+        """As `flushing`; then all snapshots of producers are durable as well."""
+        yield from self.flushing(offset)
+        yield from self._flusher.snapshots_in_steps()
+
+    @property
+    def _recovery_limit(self) -> int:
+        """How far a flush may move the recovery point. In the middle of a truncation a load must prove what is left."""
+        return self.recovery_point if self._truncator.is_under_way else self._appender.first_unfinished
 
     def flush_now(self) -> None:
         """Make everything durable before returning, with a producer snapshot at the log end. This blocks."""
@@ -437,60 +464,63 @@ class UnifiedLog:
                 self._failure = error
             raise error from cause
 
-    def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on, durably; whether there was anything.
+    @property
+    def is_truncating(self) -> bool:
+        """The log is cut in memory and not yet on the disk, or about to be: it takes no appends, rolls or deletions."""
+        return self._truncator.is_under_way or self.awaits_truncation
 
-        The caller persists `recovery_point` before it appends again.
+    def _check_can_be_cut(self) -> None:
+        if self._truncator.is_under_way:
+            raise LogTruncatingError(f"{self.dir} is being truncated to {self.log_end_offset}")
+        self._check_sound()
+
+    def truncating(self, offset: int) -> Steps[bool]:
+        """Drop everything from `offset` on, durably at the end; whether there was anything.
+
+        Before the first step, the caller has made a recovery point durable that is not above `offset`. The first step
+        cuts the log in memory: readers see the new end, what is below it can be read all the time, appends are refused
+        with LogTruncatingError until the end. Once begun, it cannot be called off, but ends with a CalledOffError when
+        the log is closed or abandoned. What fails leaves a log that refuses writes until it is opened again.
         """
         invariant(offset >= 0, f"truncate {self.dir} to {offset}")
-        self._check_writable()
+        self._check_can_be_cut()
         if offset >= self.local.end_offset:
             self.epochs.truncate_from_end(self.local.end_offset)
             return False
         first = self.local.segments.first
         if first is not None and first.base_offset > offset:
-            self.restart_at(offset, offset)
+            yield from self.restarting_at(offset, offset)
         else:
             self._do("finish transactions", self._appender.finish_transactions)
-            self._do(f"truncate to {offset}", lambda: self._truncate_to(offset), is_undone=False)
+            yield from self._truncating(f"truncate to {offset}", self._truncator.truncating(offset))
         return True
 
-    def _truncate_to(self, offset: int) -> None:
-        self.bounds.come_below(offset)
-        self.local.truncate_to(offset)
-        self.epochs.truncate_from_end(offset)
-        self._settle(offset)
+    def restarting_at(self, offset: int, log_start: int | None = None) -> Steps[None]:
+        """Empty the log and go on at `offset`; the log start is there too, unless given. As `truncating`.
+
+        Before the first step, the log start is durable, and a recovery point that is not above it.
+        """
+        self._check_can_be_cut()
+        start = offset if log_start is None else log_start
+        yield from self._truncating(f"restart at {offset}", self._truncator.restarting_at(offset, start))
+
+    def _truncating(self, doing: str, steps: Steps[None]) -> Steps[None]:
+        try:
+            yield from to_the_end(steps)
+        except OSError as cause:
+            error = self._failure = self.failed(doing, cause)
+            raise error from cause
+        except InvalidDataError as damage:
+            self._failure = StorageError(f"{doing} in {self.dir}", OSError(errno.EIO, str(damage)))
+            raise
+
+    def truncate_to(self, offset: int) -> bool:
+        """All steps of `truncating` at once, for tools and tests. This blocks."""
+        return run_inline(self.truncating(offset))
 
     def restart_at(self, offset: int, log_start: int | None = None) -> None:
-        """Empty the log and go on at `offset`; the log start is there too, unless given."""
-        self._check_writable()
-        self._do(f"restart at {offset}", lambda: self._restart_at(offset, log_start), is_undone=False)
-
-    def _restart_at(self, offset: int, log_start: int | None) -> None:
-        self.local.restart_at(offset)
-        self.epochs.clear()
-        self.producers.truncate_fully_and_start_at(offset)
-        self.bounds.restart_at(offset, offset if log_start is None else log_start)
-        self._settle(offset)
-
-    def _settle(self, end: int) -> None:
-        """After a cut: rebuild producers up to the new end, and bring the high watermark under it."""
-        self._appender.forget_unfinished()
-        self._flusher.forget_captured()
-        self.flush_awaited = min(self.flush_awaited, end)
-        producer_replay.rebuild(
-            self.producers,
-            self.local.segments,
-            self.bounds.log_start,
-            end,
-            self._env.clock.now_ms(),
-            was_clean=False,
-            take_snapshot=self._flusher.capture,
-        )
-        # Snapshots of what was cut off are unlinked now; they must not come back beside other data.
-        self._env.files.sync_dir(self.dir)
-        self.bounds.settle()
-        self._truncations_settled += 1
+        """All steps of `restarting_at` at once, for a load, tools and tests. This blocks."""
+        run_inline(self.restarting_at(offset, log_start))
 
     # Moving and ending
 
@@ -498,8 +528,13 @@ class UnifiedLog:
     def is_flushing(self) -> bool:
         return self._flusher.on_their_way > 0
 
+    @property
+    def is_let_go(self) -> bool:
+        """It is closed, abandoned, or about to be closed on another thread: its files may be another's."""
+        return self._flusher.is_ended
+
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed, while no flush was on its way."""
+        """The directory was renamed, while no flush and no truncation was on its way."""
         self.local.moved_to(directory)
         self._flusher.moved_to(directory)
         self.producers.move_to(directory)
@@ -507,8 +542,10 @@ class UnifiedLog:
         self._metadata.moved_to(directory)
 
     def hand_over(self) -> None:
-        """Another thread is about to `close` the log: from now on flushes on their way change nothing here."""
+        """Another thread is about to `close` the log: flushes under way change nothing here, listeners are dropped."""
         self._flusher.is_ended = True
+        self.on_failure.clear()
+        self.on_flush_ended.clear()
 
     def close(self) -> None:
         """Leave everything durable and finished, so that the next load with `was_clean` needs no recovery.
@@ -520,6 +557,8 @@ class UnifiedLog:
     def _close(self) -> None:
         if self._flusher.sync_error is not None:
             self._failure = StorageError(f"flush in {self.dir}", self._flusher.sync_error)
+        if self._truncator.is_under_way:
+            self._failure = StorageError(f"close {self.dir}", OSError(errno.EBUSY, "a truncation is under way"))
         if self._failure is None:
             self._write_topic_id()
             self._appender.finish_transactions()

@@ -21,8 +21,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tailrace.env.files import Buffer
 from tailrace.model.errors import InvalidRecordError, InvalidTimestampError
 from tailrace.model.record_rules import RecordRules
@@ -41,6 +39,7 @@ from tailrace.record.batch import (
     set_max_timestamp,
 )
 from tailrace.record.check import check_batch
+from tailrace.record.checksum import crc32c
 from tailrace.record.compression import compress, decompress
 from tailrace.record.kernels import admit
 from tailrace.record.shallow import NO_TIMESTAMP, ShallowBatch, batches

@@ -15,39 +15,25 @@ port of a client's own attempt to connect, which would then talk to itself.
 from __future__ import annotations
 
 import os
-import re
-import selectors
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Final
 
-from tailrace.env.real.parent import DIRECTORY_VARIABLE, PIPE_VARIABLE
-from tailrace.model.errors import TailraceError
+from tailrace.testing.child_process import BrokerStartError as BrokerStartError
+from tailrace.testing.child_process import ChildProcess
 
 HOST: Final = "127.0.0.1"
 START_TIMEOUT_SECONDS: Final = 60.0
-STOP_TIMEOUT_SECONDS: Final = 60.0
 SHOWN_LOG_BYTES: Final = 8192
 
 # A test does not want to wait for members that never come.
 SETTINGS_FOR_TESTS: Final = {"group.initial.rebalance.delay.ms": "0"}
-
-_READY: Final = re.compile(rb"^ready: .+\n", re.MULTILINE)
-
-
-class BrokerStartError(TailraceError):
-    """The child ended, or was not ready in time. The message ends with what it said."""
-
-    hint = "the last lines above are the broker's own"
 
 
 class PortTakenError(BrokerStartError):
@@ -79,7 +65,7 @@ class Broker:
         self._own_data_dir: Path | None = None
         self._log: IO[bytes] | None = None
         self._reservation: socket.socket | None = None
-        self._child: _Child | None = None
+        self._child: ChildProcess | None = None
 
     def __enter__(self) -> Broker:
         try:
@@ -143,14 +129,14 @@ class Broker:
             raise RuntimeError("the broker is running already")
         self.kill()  # closes what is left of one that ended by itself
         if self._reservation is None:
-            self._reservation = _reserved_port(self._wanted_port)
+            self._reservation = reserved_port(self._wanted_port)
         if self._log is not None:
             self._log.close()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it has no name, and goes with the last who has it open
         command = [*self.COMMAND, "--listen", self.bootstrap_servers, "--data", str(self.data_dir)]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
-        self._child = _Child(command, self._log, self._own_data_dir)
+        self._child = ChildProcess(command, self._log, self._own_data_dir)
 
     def wait_until_ready(self) -> None:
         """The other half of `start`."""
@@ -200,83 +186,7 @@ class Broker:
             return Admin(cluster).create_topic(name, partitions=partitions, configs=settings).name
 
 
-class _Child:
-    """The process, and the pipe whose end tells it that we are gone."""
-
-    def __init__(self, command: list[str], log: IO[bytes], removable: Path | None) -> None:
-        theirs, self._pipe = os.pipe()
-        variables = {**os.environ, PIPE_VARIABLE: str(theirs)}
-        if removable is not None:
-            variables[DIRECTORY_VARIABLE] = str(removable)
-        try:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=variables,
-                pass_fds=(theirs,),
-                start_new_session=True,  # Ctrl-C is for the tests; they then end the broker
-            )
-        except BaseException:
-            os.close(self._pipe)
-            raise
-        finally:
-            os.close(theirs)
-        _children.add(self)
-
-    def wait_until_ready(self, timeout_s: float) -> None:
-        assert self.process.stdout is not None
-        deadline = time.monotonic() + timeout_s
-        said = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            while not _READY.search(said):
-                if not selector.select(max(deadline - time.monotonic(), 0)):
-                    raise BrokerStartError(f"the broker was not ready within {timeout_s:g} s")
-                piece = os.read(self.process.stdout.fileno(), 4096)
-                if not piece:
-                    code = self.process.wait()
-                    raise BrokerStartError(f"the broker ended with exit code {code} before it was ready")
-                said += piece
-
-    def end(self, how: signal.Signals) -> None:
-        self.process.send_signal(how)
-        try:
-            self.process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise TimeoutError(f"the broker did not end within {STOP_TIMEOUT_SECONDS:g} s of {how.name}") from None
-        finally:
-            self._close()
-
-    def _close(self) -> None:
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self.release()
-
-    def release(self) -> None:
-        """Close our end of the pipe."""
-        _children.discard(self)
-        if self._pipe >= 0:
-            os.close(self._pipe)
-            self._pipe = -1
-
-
-_children: weakref.WeakSet[_Child] = weakref.WeakSet()
-
-
-def _forget_children() -> None:
-    """A fork of this process holds the pipes too, and would keep the brokers alive beyond us."""
-    for child in list(_children):
-        child.release()
-
-
-os.register_at_fork(after_in_child=_forget_children)
-
-
-def _reserved_port(wanted: int) -> socket.socket:
+def reserved_port(wanted: int) -> socket.socket:
     reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

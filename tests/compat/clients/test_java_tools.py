@@ -181,6 +181,92 @@ def test_feature_command(tool: Any) -> None:
         assert feature in found
 
 
+def test_feature_command_on_eligible_leader_replicas(tool: Any) -> None:
+    feature = "eligible.leader.replicas.version"
+
+    def finalized() -> str:
+        lines = map(str.split, tool("FeatureCommand", "describe").splitlines())
+        (fields,) = [fields for fields in lines if feature in fields]
+        found = dict(zip(fields[::2], fields[1::2], strict=True))
+        assert (found["SupportedMinVersion:"], found["SupportedMaxVersion:"]) == ("0", "1")
+        level: str = found["FinalizedVersionLevel:"]
+        return level
+
+    def command(*arguments: str) -> str:
+        output: str = tool("FeatureCommand", *arguments)
+        return output.strip()
+
+    assert finalized() == "1"
+    tried = command("downgrade", "--feature", f"{feature}=0", "--dry-run")
+    assert tried == f"{feature} can be downgraded to 0."
+    with pytest.raises(KafkaComplaintError, match=f"Could not upgrade {feature} to 2"):
+        command("upgrade", "--feature", f"{feature}=2")
+    assert finalized() == "1"
+    try:
+        assert command("downgrade", "--feature", f"{feature}=0") == f"{feature} was downgraded to 0."
+        assert finalized() == "0"
+    finally:
+        assert command("upgrade", "--feature", f"{feature}=1") == f"{feature} was upgraded to 1."
+    assert finalized() == "1"
+
+
+def test_config_command_shows_the_minimum_of_all_brokers(tool: Any, helper: Any) -> None:
+    """A dynamic default, which must be there in a cluster with eligible leader replicas."""
+    broker = str(helper.broker_id())
+
+    def command(*arguments: str) -> str:
+        output: str = tool("kafka.admin.ConfigCommand", "--entity-type", "brokers", *arguments)
+        return output
+
+    known = "  min.insync.replicas=1 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1"
+    assert f"{known}}}" in command("--entity-default", "--describe").splitlines()
+    of_broker = command("--entity-name", broker, "--describe", "--all").splitlines()
+    assert f"{known}, DEFAULT_CONFIG:min.insync.replicas=1}}" in of_broker
+    with pytest.raises(KafkaComplaintError, match=r"Cluster-level .* cannot be removed while ELR"):
+        command("--entity-default", "--alter", "--delete-config", "min.insync.replicas")
+    with pytest.raises(KafkaComplaintError, match=r"Broker-level .* cannot be altered while ELR"):
+        command("--entity-name", broker, "--alter", "--add-config", "min.insync.replicas=1")
+
+
+def test_reassign_partitions_command(tool: Any, name: str, helper: Any, tmp_path: Path) -> None:
+    """With one broker, nothing moves."""
+    helper.create_topic(name, partitions=2)
+    broker = helper.broker_id()
+
+    def command(action: str, *arguments: str) -> list[str]:
+        output = tool("reassign.ReassignPartitionsCommand", action, *arguments)
+        return [line for line in output.splitlines() if line]
+
+    def written(file: str, content: Any) -> str:
+        (tmp_path / file).write_text(json.dumps(content))
+        return str(tmp_path / file)
+
+    topics = written("topics.json", {"version": 1, "topics": [{"topic": name}]})
+    generated = command("--generate", "--topics-to-move-json-file", topics, "--broker-list", str(broker))
+    assert generated[::2] == ["Current partition replica assignment", "Proposed partition reassignment configuration"]
+    current, proposed = map(json.loads, generated[1::2])
+    assignment = [(0, [broker]), (1, [broker])]
+    for found in (current, proposed):
+        assert [(each["partition"], each["replicas"]) for each in found["partitions"]] == assignment
+
+    plan = "--reassignment-json-file", written("plan.json", proposed)
+    executed = command("--execute", *plan)
+    assert json.loads(executed[1]) == current
+    assert executed[-1] == f"Successfully started partition reassignments for {name}-0,{name}-1"
+    assert command("--verify", *plan)[:3] == [
+        "Status of partition reassignment:",
+        f"Reassignment of partition {name}-0 is completed.",
+        f"Reassignment of partition {name}-1 is completed.",
+    ]
+    assert command("--list") == ["No partition reassignments found."]
+    assert command("--cancel", *plan)[0] == "None of the specified partition reassignments are active."
+
+    proposed["partitions"][0] |= {"replicas": [broker + 6], "log_dirs": ["any"]}
+    elsewhere = "--reassignment-json-file", written("elsewhere.json", proposed)
+    with pytest.raises(KafkaComplaintError, match=f"Unknown broker id {broker + 6}"):
+        command("--execute", *elsewhere)
+
+
 def test_cluster_tool(server: Server, helper: Any) -> None:
     cluster_id, _ = helper.cluster()
     output, _ = run_tool(f"{TOOLS}ClusterTool", "cluster-id", "--bootstrap-server", server.address)

@@ -56,6 +56,6 @@ def faults(result: PieceResult) -> list[Finding]:
     return [finding for finding in result.findings if finding.severity != NOTE]
 
 
-def told(result: PieceResult) -> list[tuple[str, int | None, int | None]]:
+def faults_of(result: PieceResult) -> list[tuple[str, int | None, int | None]]:
     """Rule, position and offset of every fault."""
     return [(finding.rule, finding.position, finding.offset) for finding in faults(result)]

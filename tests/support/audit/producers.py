@@ -232,7 +232,7 @@ def everywhere(batches: Sequence[Batch]) -> Cuts:
     return Cuts(pieces=range(1, len(batches)))
 
 
-def told(leader: Leader, **options: Any) -> list[tuple[int | None, str]]:
+def faults_of(leader: Leader, **options: Any) -> list[tuple[int | None, str]]:
     """The same in one piece and with every batch in a piece of its own."""
     whole = audit(leader.batches, **options).told
     assert audit(leader.batches, everywhere(leader.batches), **options).told == whole

@@ -78,6 +78,9 @@ class ConfigNode:
         self.live.apply(self._replay(list(records)), self.image)
         self.run()
 
+    def forward(self, request: Any, context: Any, done: Callable[[Any], None]) -> None:
+        self.send(request, context.version, done)
+
     def send(self, request: Any, version: int, done: Callable[[Any], None]) -> None:
         self.passed_on.append(request)
         decide: Any = configs.legacy_alter if isinstance(request, AlterConfigsRequest) else configs.incremental_alter

@@ -30,7 +30,7 @@ class LogNode(StubNode):
         self.logs.start(lambda: None)
         self.run()
         self.replicas = ReplicaManager(self.env, self.logs, self.node_id, ServerConfig())
-        self.replicas.on_directory_differs = self._directory_differs
+        self.replicas.on_directory_differs.add(self._directory_differs)
         self.replicas.start()
         self.learn(broker(1, directories=self.directory_ids))
 
@@ -39,7 +39,7 @@ class LogNode(StubNode):
 
     @property
     def directory_ids(self) -> list[bytes]:
-        return [each.id.raw for each in self.logs.directories if each.id is not None]
+        return [each.id for each in self.logs.directories if each.id is not None]
 
     def learn(self, *records: Record) -> None:
         delta = MetadataDelta(self.image)

@@ -1,7 +1,9 @@
 """A whole broker with its controller on a simulated machine, and clients that talk to it in frames.
 
-Nothing is replaced but the outside: disk, clock, jobs and dice are the simulator's, and a client's bytes go straight
-into a channel. `kill` and `lose_power` end the process in the middle; `start` is the next one on the same disk.
+Nothing is replaced but the outside: disk, clock, jobs and randomness are the simulator's, and a client's bytes go
+straight into a channel. Jobs take no time, and their steps run when the test says so: `run` runs them all. `kill` and
+`lose_power` end the process in the middle; `start` is the next one on the same disk. Several brokers can be machines of
+one universe.
 """
 
 from __future__ import annotations
@@ -21,8 +23,12 @@ from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTo
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.schema import Payload
-from tailrace.sim import World
+from tailrace.sim.clock import MachineClock
+from tailrace.sim.disk import SimDisk
 from tailrace.sim.faults import Faults, Survival
+from tailrace.sim.jobs import HeldJobs
+from tailrace.sim.process import Process
+from tailrace.sim.universe import Universe
 
 BROKER = Listener("PLAINTEXT", "127.0.0.1", 9092)
 CONTROLLER = Listener("CONTROLLER", "127.0.0.1", 9093)
@@ -32,21 +38,40 @@ R = TypeVar("R", bound=Response)
 
 
 class SimBroker:
-    def __init__(self, seed: int = 0, faults: Faults | None = None, **settings: str) -> None:
+    """Also the program of its machine."""
+
+    LISTENERS: tuple[Listener, ...] = (BROKER, CONTROLLER)
+
+    def __init__(
+        self, seed: int = 0, faults: Faults | None = None, *, universe: Universe | None = None, **settings: str
+    ) -> None:
         """Settings with underscores for dots."""
-        self.world = World(seed, directories=(), faults=faults)
+        self.universe = universe or Universe(seed)
+        name = f"broker-{len(self.universe.machines) + 1}"
+        self.machine = self.universe.add_machine(name, self._boot, faults=faults, holds_jobs=True)
         self.settings = {**SETTINGS, **{name.replace("_", "."): text for name, text in settings.items()}}
         self.order: random.Random | None = None  # any order of jobs, when set
         self.node: Node
+        self.jobs: HeldJobs
         self.failure: Exception | None = None
         self.is_ready = False
+        self._refusal: Exception | None = None
+
+    def config(self) -> ServerConfig:
+        return ServerConfig.single_node(self.settings)
+
+    @property
+    def disk(self) -> SimDisk:
+        return self.machine.disk
+
+    @property
+    def clock(self) -> MachineClock:
+        return self.machine.clock
 
     # Its life
 
     def start(self) -> SimBroker:
-        self.failure, self.is_ready = None, False
-        self.node = Node(self.world.env, ServerConfig.single_node(self.settings), 1000, self._failed)
-        self.node.start((BROKER, CONTROLLER), self._ready)
+        self.begin()
         for _ in range(200):
             if self.is_ready or self.failure is not None:
                 break
@@ -56,11 +81,39 @@ class SimBroker:
         assert self.is_ready
         return self
 
+    def begin(self) -> None:
+        """Start a process, after the end of one that runs. It is not ready yet."""
+        self.failure, self.is_ready, self._refusal = None, False, None
+        self.machine.end_process("another one starts")
+        self.machine.start()
+        if self._refusal is not None:
+            raise self._refusal
+
+    def _boot(self, process: Process) -> SimBroker:
+        assert isinstance(process.jobs, HeldJobs)
+        self.jobs = process.jobs
+        self.node = Node(process.env, self.config(), 1000, self._failed)
+        try:
+            self.node.start(self.LISTENERS, self._ready)
+        except Exception as error:
+            self._refusal = error
+            raise
+        return self
+
     def _ready(self) -> None:
         self.is_ready = True
 
     def _failed(self, error: Exception) -> None:
         self.failure = error
+
+    def due_ms(self) -> int | None:
+        return self.node.purgatory.due_ms
+
+    def run_due(self, now_ms: int) -> None:
+        self.node.purgatory.expire_due(now_ms)
+
+    def ends_with(self, error: Exception) -> bool:
+        return False
 
     def stop(self) -> None:
         """Cleanly."""
@@ -68,27 +121,30 @@ class SimBroker:
         self.node.shutdown(lambda: ended.append(True))
         for _ in range(200):
             if ended:
+                self.machine.end_process("stopped")
                 return
             self.run()
             self.pass_time(50)
         raise AssertionError("the broker does not stop")
 
     def kill(self) -> None:
-        self.world.kill()
+        self.machine.kill()
 
     def lose_power(self, survival: Survival = Survival.ANY) -> None:
-        self.world.restart(survival)
+        self.machine.lose_power()
+        self.machine.power_on(survival)
 
     def run(self) -> None:
         """All jobs, and what is due now."""
-        jobs = self.world.jobs
-        while jobs.pending or any(left <= 0 for _, left in jobs.waiting):
-            jobs.run_all(self.order)
-            jobs.tick()
+        while True:
+            self.jobs.run_all(self.order)
+            self.universe.run_for(0)
+            if not self.jobs.pending:
+                return
 
     def pass_time(self, ms: int) -> None:
-        self.world.jobs.tick(self.world.clock.now_ms() + ms)
-        self.node.purgatory.expire_due(self.world.clock.monotonic_ms())
+        self.universe.run_for(ms)
+        self.node.purgatory.expire_due(self.clock.monotonic_ms())
         self.run()
 
     def client(self, listener: Listener = BROKER) -> SimClient:
@@ -124,7 +180,7 @@ class SimClient:
             self._channel.choked()
 
     def resume(self) -> None:
-        self._broker.world.jobs.later("resume", 0, self._offer)
+        self._broker.node.env.jobs.later("resume", 0, self._offer)
 
     def close(self) -> None:
         self.is_closed = True

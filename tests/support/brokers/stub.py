@@ -36,6 +36,9 @@ class StubController:
         self.sent.append((request, version))
         self._waiting.append(done)
 
+    def forward(self, request: Request, context: Any, done: Callable[[Any], None]) -> None:
+        self.send(request, context.version, done)
+
     def handle(self, request: Request, version: int, context: Any, done: Callable[[Any], None]) -> None:
         self.send(request, version, done)
 
@@ -49,6 +52,7 @@ class StubNode:
         self.world = World(seed)
         self.env = self.world.env
         self.node_id = 1
+        self.broker_epoch = 101
         self.cluster_id = CLUSTER_ID
         self.image = MetadataImage()
         self.controller = StubController()

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tailrace.broker.node import Node
 from tailrace.broker.reactor import Reactor
+from tailrace.broker.socket_network import SocketNetwork
 from tailrace.broker.socket_server import SocketServer
 from tailrace.config.listeners import Listener
 from tailrace.config.server import ServerConfig
@@ -31,7 +32,8 @@ class ThreadedBroker:
         self.reactor = Reactor()
         clock = RealClock()
         self.jobs = ThreadJobs(clock, 4, self.reactor.wake)
-        env = Env(files=RealFiles(), clock=clock, jobs=self.jobs, random=random.Random())
+        self.network = SocketNetwork(self.reactor, self.jobs, clock)
+        env = Env(files=RealFiles(), clock=clock, jobs=self.jobs, random=random.Random(), network=self.network)
         self.failures: list[Exception] = []
         self.node = Node(env, config, 1000, self.failures.append)
         self.server = SocketServer(
@@ -85,4 +87,5 @@ class ThreadedBroker:
         self.thread.join(TIMEOUT_S)
         assert not self.thread.is_alive()
         self.jobs.close()
+        self.network.close()
         self.reactor.close()

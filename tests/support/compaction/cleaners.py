@@ -43,7 +43,7 @@ class CleanedWorld(ManagedWorld):
     def start(self, run: bool = True, **options: Any) -> LogManager:
         manager = super().start(run=False, topic_configs=self.topics, **options)
         if manager.cleaner is not None:
-            manager.cleaner.on_cleaned = lambda partition, _: self.cleaned.append(partition)
+            manager.cleaner.on_cleaned.add(lambda partition, _: self.cleaned.append(partition))
         if run:
             self.run()
             for log in map(self.log, manager.partitions()):

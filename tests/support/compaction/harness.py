@@ -25,6 +25,7 @@ from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.sim import World
 from tailrace.sim.faults import Op, SimulatedCrash
 from tailrace.storage import names
+from tailrace.storage.appender import FINISH_RETRY_MS
 from tailrace.storage.checkpoint import OffsetCheckpoint
 from tailrace.storage.compaction.log_compaction import CompactionStats
 from tailrace.storage.compaction.offset_map import SLOT_BYTES
@@ -106,7 +107,7 @@ class Rig:
         while not is_started:
             assert self.jobs.run_one(self.dice), "the broker does not start"
         assert self.manager.cleaner is not None
-        self.manager.cleaner.on_cleaned = self._on_cleaned
+        self.manager.cleaner.on_cleaned.add(self._on_cleaned)
 
     def _on_cleaned(self, partition: TopicPartition, stats: CompactionStats) -> None:
         """Everything up to the cleaner's point is in segments that were synced."""
@@ -295,7 +296,12 @@ class Rig:
         if edges:
             offset = edges[int(part * (len(edges) - 1))]
             ledger.will_truncate(offset, seen)
-            self.manager.truncate_to({partition: offset})
+            outcomes: list[dict[TopicPartition, TailraceError]] = []
+            self.manager.truncate_to({partition: offset}, outcomes.append)
+            while not outcomes:
+                assert self.jobs.run_one(self.dice)
+            for error in outcomes[0].values():
+                raise error  # only an injected fault may cause it: `do_fault` then starts the broker again
             ledger.truncated(offset)
 
     def do_flush(self) -> None:
@@ -363,6 +369,8 @@ class Rig:
         self._must_lose_power = False
         for ledger in self.ledgers.values():
             ledger.attempted = []
+        self._pass_time(FINISH_RETRY_MS)  # the fault may have left a transaction without its entry in the index
+        self._run_jobs()
         self.check_all()
 
     # After a crash
@@ -426,7 +434,7 @@ class Rig:
         seen = seen_in(log)
         start, end, now_ms = log.log_start_offset, log.log_end_offset, self.world.clock.now_ms()
         ledger.check(seen, start=start, end=end, now_ms=now_ms, power_lost=self._power_was_lost)
-        check_writers(log, ledger)
+        check_writers(log, ledger, seen)
         assert self.manager.cleaner is not None
         point = self.manager.cleaner.cleaner_point(log.dir.rpartition("/")[0], partition)
         if point is not None:

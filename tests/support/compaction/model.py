@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import Final, NamedTuple
 
 ABORT: Final = 0
@@ -111,6 +112,9 @@ class Ledger:
     _vanished: set[int] = field(default_factory=set)  # tombstones that were cleaned away in their time
     _excused: set[int] = field(default_factory=set)  # cleaned away for a newer record that was then cut off
     _horizons: dict[int, int] = field(default_factory=dict)
+    _lost_or_cleaned: list[Entry] = field(default_factory=list)
+    """Transactional batches that the ledger dropped after a crash. Lost, or removed by a clean that the ledger did not
+    see: then a producer snapshot may still know that their transaction began there."""
 
     # What happens to the log
 
@@ -156,6 +160,7 @@ class Ledger:
         for offsets in (self._gone, self._vanished, self._excused):
             offsets -= {each for each in offsets if each >= end}
         self._horizons = {each: horizon for each, horizon in self._horizons.items() if each < end}
+        self._lost_or_cleaned = [entry for entry in self._lost_or_cleaned if entry.last < end]
 
     # Producers and transactions
 
@@ -188,21 +193,28 @@ class Ledger:
         return fates
 
     def stable_ends(self, start: int, high_watermark: int) -> tuple[int, int]:
-        """The last stable offset, at least and at most. A transaction holds it back until its marker is below the high
-        watermark. A log that was opened again may count on it that a marker had been there before, and may know nothing
-        of a transaction that began below the log start."""
+        """The least and the greatest possible last stable offset. A transaction holds it back until its marker is below
+        the high watermark. A reopened log may rely on a marker of before, and may know nothing of a transaction that
+        began below the log start."""
+        undecided, _ = self._undecided(self.entries, high_watermark)
+        known = [first for each, first in undecided.items() if first >= start and each not in self.retired]
+        most = min([high_watermark, *known])
+        possible, unreplicated = self._undecided(merge(self.entries, sorted(self._lost_or_cleaned)), high_watermark)
+        return max(min([most, *possible.values(), *unreplicated]), start), max(most, start)
+
+    @staticmethod
+    def _undecided(entries: Iterable[Entry], high_watermark: int) -> tuple[dict[int, int], list[int]]:
+        """First offsets of open transactions by producer, and of those with a marker at or above the high watermark."""
         undecided: dict[int, int] = {}
         unreplicated: list[int] = []
-        for entry in self.entries:
+        for entry in entries:
             if entry.control is not None:
                 first = undecided.pop(entry.producer_id, None)
                 if first is not None and entry.last >= high_watermark:
                     unreplicated.append(first)
             elif entry.is_transactional:
                 undecided.setdefault(entry.producer_id, entry.first)
-        known = [first for each, first in undecided.items() if first >= start and each not in self.retired]
-        most = min([high_watermark, *known])
-        return max(min([most, *undecided.values(), *unreplicated]), start), max(most, start)
+        return undecided, unreplicated
 
     # What the log shows
 
@@ -266,6 +278,8 @@ class Ledger:
                 cleaned[entry.producer_id] = cleaned.get(entry.producer_id, True) and not is_found
             if is_there:
                 left.append(entry)
+            elif entry.is_transactional and entry.control is None and entry.last < self.reach:
+                self._lost_or_cleaned.append(entry)
         self.entries = left
 
     def _check_missing(self, seen: Sequence[Seen], start: int, now_ms: int) -> None:

@@ -7,9 +7,10 @@ and that is an error. One of whom nothing can be said any more is replaced by on
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any, Final
 
-from support.compaction.model import ABORT, COMMIT, Entry, Ledger, Rec, Writer
+from support.compaction.model import ABORT, COMMIT, Entry, Ledger, Rec, Seen, Writer
 from tailrace.config.log import LogConfig
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.control import end_txn_marker
@@ -90,6 +91,8 @@ class Pen:
                 control, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=0, timestamp=now_ms
             )
             entry = Entry(0, 0, (), producer_id, epoch, -1, True, control, now_ms)
+            if producer_id not in log.producers.producers:
+                ledger.retired.add(producer_id)  # the marker leaves an epoch and no sequence: see check_writers
             _append(log, ledger, [marker], [entry], Origin.COORDINATOR)
 
 
@@ -143,18 +146,24 @@ def resend(log: UnifiedLog, ledger: Ledger) -> None:
         assert result[:2] == entry[:2], f"{entry} is known as {result}"
 
 
-def check_writers(log: UnifiedLog, ledger: Ledger) -> None:
+def check_writers(log: UnifiedLog, ledger: Ledger, seen: Sequence[Seen]) -> None:
     """That the log knows what it must of every producer.
 
-    One of whom only a marker has survived has an epoch and no sequence; Kafka's log refuses it as ours does.
+    One of whom only a marker has survived has an epoch and no sequence; Kafka's log refuses it as ours does. Where the
+    marker was cleaned away as well, a recovery that begins before the snapshots knows nothing of the producer.
     """
     start = log.log_start_offset
+    surviving = {batch.producer_id for batch in seen}
     for producer_id, writer in ledger.writers().items():
         if producer_id in ledger.retired:
             continue
         known = log.producers.producers.get(producer_id)
         if known is None:
-            assert writer.at < start, f"producer {producer_id} is forgotten: {writer}"
+            is_deleted = writer.last is None or writer.last.last < start
+            is_cleaned = is_deleted and writer.open_since is None and producer_id not in surviving
+            assert writer.at < start or is_cleaned, f"producer {producer_id} is forgotten: {writer}"
+            if is_cleaned:
+                ledger.retired.add(producer_id)
         elif not known.batches and writer.last is not None and writer.last.last < start:
             ledger.retired.add(producer_id)
         else:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from support.clients.raw_client import NoAnswer, RawClient
 from support.kafka.exchanges import Exchange, brief, fingerprint
-from support.requests.case import DATA, Place
+from support.requests.case import DATA, ServerFacts
 from support.requests.records import batch
 from support.requests.response_values import shape
 from tailrace.protocol.message import Request
@@ -42,9 +42,9 @@ class Noted(NamedTuple):
 class Talk:
     """Asks, and remembers the answers by a name."""
 
-    def __init__(self, client: RawClient, place: Place) -> None:
+    def __init__(self, client: RawClient, facts: ServerFacts) -> None:
         self._client = client
-        self.place = place
+        self.facts = facts
         self.answers: list[Noted] = []
 
     def ask(self, name: str, request: Request, version: int) -> Any:

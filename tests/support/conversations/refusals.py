@@ -49,7 +49,7 @@ LONGEST = 32_767
 
 
 def seen(talk: Talk, group: str, when: str) -> None:
-    talk.ask(f"offsets {when}", fetch(talk.place, FETCH, group, topics=None), FETCH)
+    talk.ask(f"offsets {when}", fetch(talk.facts, FETCH, group, topics=None), FETCH)
 
 
 def txn_commit(producer: Producer, group: str, offset: int = 99, **fields: Any) -> TxnOffsetCommitRequest:
@@ -68,7 +68,7 @@ def refused_commits(talk: Talk, group: str, producer: Producer, who: str, **memb
     """In every version that can say who it is, and within a transaction."""
     for version in versions(OffsetCommitRequest, 7 if "group_instance_id" in member else 2):
         talk.ask(
-            f"{who} commits in version {version}", commit(talk.place, version, group, 99, topics=ONE, **member), version
+            f"{who} commits in version {version}", commit(talk.facts, version, group, 99, topics=ONE, **member), version
         )
     epoch = member.pop("generation_id_or_member_epoch", -1)
     for version in versions(TxnOffsetCommitRequest, FIRST_MEMBERS_FROM):
@@ -117,7 +117,7 @@ def fenced_members_of_a_consumer_group(talk: Talk) -> None:
     producer.init("a producer")
     a = party.member("a", DATA, instance_id="i")
     a.join("a joins")
-    good = commit(talk.place, COMMIT, party.group_id, 7, topics=ONE, **_epoch("a", a.epoch))
+    good = commit(talk.facts, COMMIT, party.group_id, 7, topics=ONE, **_epoch("a", a.epoch))
     talk.ask("a commits", good, COMMIT)
     party.describe("before")
     seen(talk, party.group_id, "before")
@@ -125,7 +125,7 @@ def fenced_members_of_a_consumer_group(talk: Talk) -> None:
         for epoch in (-3, -2, -1, 0, a.epoch - 1, a.epoch + 1, 2**31 - 1):
             refused_commits(talk, party.group_id, producer, f"{member!r} in {epoch}", **_epoch(member, epoch))
             if member != "a" or epoch > 0:
-                fetched = fetch(talk.place, FETCH, party.group_id, member_id=member, member_epoch=epoch)
+                fetched = fetch(talk.facts, FETCH, party.group_id, member_id=member, member_epoch=epoch)
                 talk.ask(f"{member!r} fetches in {epoch}", fetched, FETCH)
     refused_commits(talk, party.group_id, producer, "an instance", group_instance_id="j", **_epoch("x", a.epoch))
     talk.ask("offsets deleted", delete(party.group_id), 0)
@@ -167,7 +167,7 @@ def odd_heartbeats(talk: Talk) -> None:
 
 def refused_values(talk: Talk, version: int) -> Iterator[tuple[str, Fields]]:
     """Only those: others would have the newcomer join."""
-    for name, fields in odd_values(talk.place, version):
+    for name, fields in odd_values(talk.facts, version):
         (key, value), *_ = fields.items()
         is_refused = (
             (key == "rebalance_timeout_ms" and value < 0)
@@ -217,7 +217,7 @@ def names_of_any_length(talk: Talk) -> None:
         party.describe_classic(f"{said} described as classic")
         party.delete(f"{said} deleted")
         party.beat(f"{said} beaten", "m", 1)
-        talk.ask(f"{said} fetched", fetch(talk.place, FETCH, name), FETCH)
+        talk.ask(f"{said} fetched", fetch(talk.facts, FETCH, name), FETCH)
         talk.ask(f"{said} offsets deleted", delete(name), 0)
         party.list(f"{said} listed")
 
@@ -225,7 +225,7 @@ def names_of_any_length(talk: Talk) -> None:
 def found_coordinators(talk: Talk) -> None:
     coordinated(talk)
     Producer(talk, "found")
-    share = f"g:{TopicId(id_of(talk.place, DATA))}:0"
+    share = f"g:{TopicId(id_of(talk.facts, DATA))}:0"
     for kind, keys in ((0, ("g", "", LONG, "ünicode")), (1, ("t", "", LONG)), (2, (share, "x", "g:h:i:0"))):
         for version in versions(FindCoordinatorRequest, 1 if kind else 0):
             for number, key in enumerate(keys if version < SEVERAL_FROM else ()):
@@ -242,7 +242,7 @@ def two_producers_with_one_id(talk: Talk) -> None:
     """The second fences the first, whose offsets and partitions come to nothing."""
     coordinated(talk)
     group = "of two producers"
-    talk.ask("somebody commits", commit(talk.place, COMMIT, group, 5, topics=ONE), COMMIT)
+    talk.ask("somebody commits", commit(talk.facts, COMMIT, group, 5, topics=ONE), COMMIT)
     first, second = Producer(talk, "one id"), Producer(talk, "one id")
     first.init("first")
     first.add_offsets("first adds offsets")
@@ -258,7 +258,7 @@ def two_producers_with_one_id(talk: Talk) -> None:
     seen(talk, "group", "that were aborted")
     second.add_offsets("second adds offsets")
     talk.ask("second commits", txn_commit(second, "group", 51), 4)
-    talk.ask("pending", fetch(talk.place, FETCH, "group", topics=None, stable=True), FETCH)
+    talk.ask("pending", fetch(talk.facts, FETCH, "group", topics=None, stable=True), FETCH)
     second.end("second ends")
     settled(talk, "group")
     seen(talk, "group", "of the second")
@@ -268,7 +268,7 @@ def two_producers_with_one_id(talk: Talk) -> None:
 def settled(talk: Talk, group: str) -> None:
     """The marker is there."""
     for _ in range(100):
-        answer: Any = talk._client.ask(fetch(talk.place, FETCH, group, topics=None, stable=True), FETCH)
+        answer: Any = talk._client.ask(fetch(talk.facts, FETCH, group, topics=None, stable=True), FETCH)
         rows = [part for topic in answer.groups[0].topics for part in topic.partitions]
         if rows and not any(part.error_code for part in rows):
             return
@@ -289,9 +289,9 @@ def large_requests(talk: Talk) -> None:
         party = Party(talk, group)
         party.describe_classic(f"with {size}")
     many = ((DATA, tuple(range(3)) * 6_000),)
-    talk.ask("many partitions", commit(talk.place, COMMIT, "large-commit", topics=many), COMMIT)
+    talk.ask("many partitions", commit(talk.facts, COMMIT, "large-commit", topics=many), COMMIT)
     seen(talk, "large-commit", "after many partitions")
-    asked = fetch(talk.place, 8, *(f"g{number}" for number in range(3000)), topics=ONE)
+    asked = fetch(talk.facts, 8, *(f"g{number}" for number in range(3000)), topics=ONE)
     talk.ask("many groups", asked, 8)
     talk.ask("a group very often", OffsetFetchRequest(groups=asked.groups[:1] * 3000), 8)
 

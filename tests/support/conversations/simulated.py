@@ -22,7 +22,7 @@ class PausingClient(SimClient):
     def __init__(self, broker: SimBroker) -> None:
         super().__init__(broker, BROKER)
         self._machine = broker
-        self.now_ms = broker.world.clock.now_ms
+        self.now_ms = broker.clock.now_ms
 
     def pause(self, seconds: float) -> None:
         self._machine.pass_time(round(seconds * 1000))

@@ -35,6 +35,7 @@ PARTITIONS = 4
 GROUP = "committed-in-transactions"
 COORDINATOR_OF_GROUPS = 0
 NOT_READY = (14, 15, 16)
+NOT_LEADER_OR_FOLLOWER = 6
 OLD, KNOWS_ABORTABLE, ADDS = 9, 11, 12
 """Versions of Produce."""
 
@@ -74,12 +75,20 @@ class Writer(Producer):
     def write(
         self, name: str, *sets: tuple[int, bytes], version: int = OLD, acks: int = -1, under: str | None = ""
     ) -> None:
-        """`under` another transactional id, or none."""
+        """`under` another transactional id, or none.
+
+        It is sent again while Kafka responds as no leader: a loaded one did so at its first write to a partition.
+        """
         parts = [PartitionProduceData(index=index, records=records) for index, records in sets]
         topic = TopicProduceData(name=self.topic, topic_id=self._topic_id, partition_data=parts)
         transactional_id = self.transactional_id if under == "" else under
         request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=5000, topic_data=[topic])
-        self._talk.ask(name, request, version)
+        for _ in range(50):
+            answer = self._talk.ask(name, request, version)
+            if isinstance(answer, str) or not _is_led_elsewhere(answer):
+                break
+            self._talk.answers.pop()
+            pause(self._talk, 0.1)
 
     def mark(
         self,
@@ -130,6 +139,11 @@ class Writer(Producer):
         wanted = OffsetFetchRequestTopics(name=self.topic, partition_indexes=[0])
         groups = [OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])]
         self._talk.ask(name, OffsetFetchRequest(groups=groups, require_stable=is_stable), 8)
+
+
+def _is_led_elsewhere(answer: Any) -> bool:
+    parts = [part for topic in answer.responses for part in topic.partition_responses]
+    return any(part.error_code == NOT_LEADER_OR_FOLLOWER for part in parts)
 
 
 def find_group_coordinator(talk: Talk) -> None:

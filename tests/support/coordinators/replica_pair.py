@@ -105,11 +105,9 @@ class CoordinatorPair(Generic[S]):
         self.topic_id = TopicId(b"coordinatortopic")
         self.image = MetadataImage()
         delta = MetadataDelta(self.image)
-        delta.replay(TopicRecord(name=topic, topic_id=self.topic_id.raw))
+        delta.replay(TopicRecord(name=topic, topic_id=self.topic_id))
         delta.replay(
-            PartitionRecord(
-                partition_id=0, topic_id=self.topic_id.raw, replicas=list(BOTH), isr=list(in_sync), leader=1
-            )
+            PartitionRecord(partition_id=0, topic_id=self.topic_id, replicas=list(BOTH), isr=list(in_sync), leader=1)
         )
         self._in_sync = tuple(in_sync)
         self._epoch = -1

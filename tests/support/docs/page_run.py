@@ -52,6 +52,8 @@ TAILRACE: Final = ("tailrace", ".venv/bin/tailrace")
 NEEDS_BROKER: Final = {"topic", "produce", "consume", "group", "txn", "config", "cluster", "pipeline"}
 ENDLESS: Final = {"--follow", "--live"}
 """Options of commands that run until Ctrl-C: they must show something, and are then interrupted."""
+QUIET: Final = {"cp", "mv", "rm"}
+"""Programs that show nothing if all is well."""
 DEMO: Final = {"make run", "tailrace demo --no-spark", "tailrace demo --no-spark --dir data"}
 """Their broker writes orders until Ctrl-C. Here the broker of the page gets the first of them."""
 STOP_BROKER: Final = "# Stop the broker"
@@ -171,13 +173,17 @@ class PageRun:
                 for each in commands(block):
                     self.command(each)
             elif block.file_name is not None:
-                (self.folder / block.file_name).write_text(_with_free_ports(block.text))
+                (self.folder / block.file_name).write_text(self.file_text(block.text))
+
+    def file_text(self, text: str) -> str:
+        """What a configuration file of the page gets."""
+        return _with_free_ports(text)
 
     # Python
 
     def python(self, block: Block) -> None:
         """Run a block, and call the tests that it defines. `print(…)  # output` says what is printed."""
-        text = self._with_address(block.text)
+        text = self.with_address(block.text)
         before = dict(self.namespace)
         with contextlib.redirect_stdout(io.StringIO()) as printed, self._located():
             exec(compile("\n" * (block.line - 1) + text, str(self.page), "exec"), self.namespace)
@@ -210,8 +216,7 @@ class PageRun:
 
     def command(self, command: Command) -> None:
         if not command.programs:
-            if command.text.startswith(STOP_BROKER):
-                self._stop_broker()
+            self.comment(command)
             return
         words = command.words
         if reason_not_to_run(command) is not None:
@@ -219,7 +224,7 @@ class PageRun:
                 parse(command.where, words)
         elif is_tailrace(words) and words[1] == "serve":
             parse(command.where, words)
-            self._serve(words[2:])
+            self.serve(words[2:])
         elif " ".join(words) in DEMO:
             self._fill_orders()
         elif ENDLESS & set(words):
@@ -227,16 +232,22 @@ class PageRun:
         else:
             self._run(command)
 
+    def comment(self, command: Command) -> None:
+        """A line of a shell block that is only a comment: it may ask the reader to do something."""
+        if command.text.startswith(STOP_BROKER):
+            self._stop_broker()
+
     def _run(self, command: Command) -> None:
         output = b""
         for words in command.programs:
-            output = self._program(command.where, [self._with_address(each) for each in words], output)
+            output = self.program(command.where, [self.with_address(each) for each in words], output)
         if command.target is not None:
             (self.folder / command.target).write_bytes(output)
         else:
-            assert output, f"{command.where}: {command.text} shows nothing"
+            is_quiet = command.words[0] in QUIET
+            assert output or is_quiet, f"{command.where}: {command.text} shows nothing"
 
-    def _program(self, where: str, words: Sequence[str], given: bytes) -> bytes:
+    def program(self, where: str, words: Sequence[str], given: bytes) -> bytes:
         if not is_tailrace(words):
             done = subprocess.run(words, input=given, capture_output=True, check=False, timeout=TIMEOUT_S)
             assert done.returncode == 0, f"{where}: exit code {done.returncode}: {done.stderr.decode()}"
@@ -259,14 +270,14 @@ class PageRun:
                     is_shown = selector.select(FIRST_LINE_S) and process.stdout.readline()
                 assert is_shown, f"{command.where}: {command.text} shows nothing"
                 process.send_signal(signal.SIGINT)
-                process.stdout.read()
-                assert process.wait(TIMEOUT_S) in (0, INTERRUPTED), command.where
+                process.communicate(timeout=TIMEOUT_S)
+                assert process.returncode in (0, INTERRUPTED), command.where
             finally:
                 process.kill()
 
     # Broker
 
-    def _serve(self, options: Sequence[str]) -> None:
+    def serve(self, options: Sequence[str]) -> None:
         self._stop_broker()
         self._broker = PageBroker([_with_free_ports(each) for each in options], self.folder)
         self._broker.start()
@@ -276,22 +287,22 @@ class PageRun:
             self._broker.close()
             self._broker = None
 
-    def _address(self) -> str:
+    def address(self) -> str:
         if self._broker is None:
-            self._serve([])
+            self.serve([])
         assert self._broker is not None
         return self._broker.bootstrap_servers
 
-    def _with_address(self, text: str) -> str:
-        return _ADDRESS.sub(lambda _: self._address(), text)
+    def with_address(self, text: str) -> str:
+        return _ADDRESS.sub(lambda _: self.address(), text)
 
     def _point_to_broker(self) -> None:
-        os.environ["TAILRACE_BOOTSTRAP"] = self._address()
+        os.environ["TAILRACE_BOOTSTRAP"] = self.address()
 
     def _fill_orders(self) -> None:
         """What `tailrace demo` writes, on the broker of the page."""
         orders = Orders()
-        with Cluster(self._address()) as cluster, Producer(cluster, may_create_topics=False) as producer:
+        with Cluster(self.address()) as cluster, Producer(cluster, may_create_topics=False) as producer:
             create_topic(cluster)
             for _ in range(DEMO_ORDERS):
                 order = orders.next()

@@ -27,7 +27,7 @@ from typing import Any
 import tailrace
 from support.clients.raw_client import RawClient
 from support.hostile.requests import HostileRequests
-from support.requests.case import COMPACTED, DATA, Place
+from support.requests.case import COMPACTED, DATA, ServerFacts
 from tailrace.broker.dispatch import BROKER_HANDLERS, CONTROLLER_HANDLERS
 from tailrace.model.ids import TopicId
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -121,12 +121,12 @@ class RequestStorm:
         self.tally = StormTally()
 
     def __enter__(self) -> RequestStorm:
-        place = furnished(self._client)
+        facts = furnished(self._client)
         self._have_coordinators()
         controller = controller_listener(self._client)
         self._targets = (
-            *((("127.0.0.1", self._broker.port), HostileRequests(place, BROKER_HANDLERS)),) * (CONTROLLER_SHARE - 1),
-            (controller, HostileRequests(place, CONTROLLER_HANDLERS)),
+            *((("127.0.0.1", self._broker.port), HostileRequests(facts, BROKER_HANDLERS)),) * (CONTROLLER_SHARE - 1),
+            (controller, HostileRequests(facts, CONTROLLER_HANDLERS)),
         )
         return self
 
@@ -256,7 +256,7 @@ class RequestStorm:
             assert answer.coordinators[0].error_code == 0, answer
 
 
-def furnished(client: RawClient) -> Place:
+def furnished(client: RawClient) -> ServerFacts:
     compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     topics = [
         CreatableTopic(name=DATA, num_partitions=3, replication_factor=1),
@@ -267,7 +267,7 @@ def furnished(client: RawClient) -> Place:
     assert {topic.error_code for topic in made.topics} == {0}, made
     dirs: Any = client.ask(DescribeLogDirsRequest(topics=None), 4)
     ids = {topic.name: topic.topic_id for topic in made.topics if topic.name != OWN}
-    return Place(dirs.results[0].log_dir, ids)
+    return ServerFacts(dirs.results[0].log_dir, ids)
 
 
 def controller_listener(client: RawClient) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from typing import Any
 from support.hostile.corpus import sent_seeds
 from support.hostile.mutation import Seed, hostile_batches, mutated
 from support.protocol.random_messages import random_message
-from support.requests.case import COMPACTED, DATA, Case, Place
+from support.requests.case import COMPACTED, DATA, Case, ServerFacts
 from support.requests.catalog import all_cases
 from tailrace.model.errors import TailraceError
 from tailrace.protocol.apis import APIS, api_of
@@ -62,12 +62,12 @@ WRONG_SIZES = (-1, 0, 1, 9, 1 << 20, 0x7FFF_FFFF, -(1 << 31))
 
 
 class HostileRequests:
-    """Frames with their sizes, for a listener of the broker that `place` describes: `keys` are the APIs it serves."""
+    """Frames with their sizes, for a listener of the broker that `facts` describes: `keys` are the APIs it serves."""
 
-    def __init__(self, place: Place, keys: Collection[int]) -> None:
-        self._place = place
+    def __init__(self, facts: ServerFacts, keys: Collection[int]) -> None:
+        self._facts = facts
         self._keys = sorted(keys)
-        self._cases = [case for case in all_cases(place) if case.request.KEY in keys]
+        self._cases = [case for case in all_cases(facts) if case.request.KEY in keys]
         self._seeds = [Seed(_body(case), HEADER_FIELDS) for case in self._cases]
         self._ways: tuple[Callable[[random.Random], bytes], ...] = (
             *(self._damaged_bytes,) * 8,
@@ -96,7 +96,7 @@ class HostileRequests:
             case = chance.choice(self._cases)
             request = copy.deepcopy(case.request)
             for _ in range(chance.choice((1, 1, 2, 4))):
-                _change_something(chance, request, self._place)
+                _change_something(chance, request, self._facts)
             frame = _encoded(request, case.version, chance)
             if frame is not None:
                 return frame
@@ -107,7 +107,7 @@ class HostileRequests:
             version = chance.randint(api.first_version, api.last_version)
             request = random_message(api.request, version, chance)
             for _ in range(chance.randrange(4)):
-                _change_something(chance, request, self._place)
+                _change_something(chance, request, self._facts)
             frame = _encoded(request, version, chance)
             if frame is not None:
                 return frame
@@ -145,10 +145,10 @@ class HostileRequests:
         if api.key not in self._keys or not api.has_version(header.request_api_version):
             return True
         check = _CHECKS.get(api.name)
-        return check is None or check(request, self._place)
+        return check is None or check(request, self._facts)
 
 
-def _change_something(chance: random.Random, message: Struct, place: Place) -> None:
+def _change_something(chance: random.Random, message: Struct, facts: ServerFacts) -> None:
     """One field, somewhere in the message."""
     structs = list(_structs(message))
     struct_ = chance.choice(structs)
@@ -156,7 +156,7 @@ def _change_something(chance: random.Random, message: Struct, place: Place) -> N
         return
     declared = chance.choice(struct_.__fields__)
     old = getattr(struct_, declared.name)
-    setattr(struct_, declared.name, _other(chance, old, place))
+    setattr(struct_, declared.name, _other(chance, old, facts))
 
 
 def _structs(message: Struct) -> Iterator[Struct]:
@@ -168,7 +168,7 @@ def _structs(message: Struct) -> Iterator[Struct]:
                 yield from _structs(item)
 
 
-def _other(chance: random.Random, old: Any, place: Place) -> Any:
+def _other(chance: random.Random, old: Any, facts: ServerFacts) -> Any:
     if chance.random() < 0.1:
         return None
     if isinstance(old, bool):
@@ -182,7 +182,7 @@ def _other(chance: random.Random, old: Any, place: Place) -> Any:
         many = chance.choice((0, 1, 2, 2, 3, 100))
         return [copy.deepcopy(item) for item in old * many]
     if isinstance(old, bytes) and len(old) == 16:
-        return chance.choice((*IDS, *place.topic_ids.values()))
+        return chance.choice((*IDS, *facts.topic_ids.values()))
     if isinstance(old, bytes | bytearray | memoryview):
         return bytes(old)[: chance.choice((0, 1, 60, 100))] + chance.randbytes(chance.choice((0, 1, 70)))
     return old
@@ -209,36 +209,36 @@ def _sized(body: bytes) -> bytes:
 # By API, whether a request leaves the broker in a state in which the next one can be tried.
 
 
-def _new_topics(request: Any, place: Place) -> bool:
+def _new_topics(request: Any, facts: ServerFacts) -> bool:
     total = sum(max(topic.num_partitions, len(topic.assignments), 0) for topic in request.topics)
     return total <= MAX_PARTITIONS or total > REFUSED_PARTITIONS + len(request.topics)
 
 
-def _new_partitions(request: Any, place: Place) -> bool:
+def _new_partitions(request: Any, facts: ServerFacts) -> bool:
     counts = [max(topic.count, 0) for topic in request.topics]
     return sum(counts) <= MAX_PARTITIONS or min(counts) > 2 * REFUSED_PARTITIONS
 
 
-def _deleted_topics(request: Any, place: Place) -> bool:
+def _deleted_topics(request: Any, facts: ServerFacts) -> bool:
     names = {*(request.topic_names or ()), *(topic.name for topic in request.topics or ())}
     ids = {topic.topic_id for topic in request.topics or ()}
-    return not names & {DATA, COMPACTED} and not ids & set(place.topic_ids.values())
+    return not names & {DATA, COMPACTED} and not ids & set(facts.topic_ids.values())
 
 
-def _settings(request: Any, place: Place) -> bool:
+def _settings(request: Any, facts: ServerFacts) -> bool:
     kinds = {resource.resource_type for resource in request.resources}
     return request.validate_only or not kinds & set(BROKER_RESOURCES)
 
 
-def _features(request: Any, place: Place) -> bool:
+def _features(request: Any, facts: ServerFacts) -> bool:
     return request.validate_only or all(update.feature not in FEATURES for update in request.feature_updates)
 
 
-def _of_another_broker(request: Any, place: Place) -> bool:
+def _of_another_broker(request: Any, facts: ServerFacts) -> bool:
     return bool(request.broker_id != THIS_BROKER)
 
 
-_CHECKS: dict[str, Callable[[Any, Place], bool]] = {
+_CHECKS: dict[str, Callable[[Any, ServerFacts], bool]] = {
     "CreateTopics": _new_topics,
     "CreatePartitions": _new_partitions,
     "DeleteTopics": _deleted_topics,

@@ -85,6 +85,8 @@ def _normalized(value: Any, name: str = "") -> Any:
         return _without_producer(bytes.fromhex(value)).hex()
     if name.endswith(("producer_id", "producer_id_filters")) and isinstance(value, int):
         return min(value, 0) or CHOSEN
+    if name.endswith("broker_epoch") and isinstance(value, int):
+        return min(value, 0) or CHOSEN
     if name == "path":
         return value if value == NOWHERE else CHOSEN
     if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:

@@ -7,7 +7,7 @@ import random
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -32,13 +32,18 @@ class KillableBroker(Protocol):
 
 
 def two_free_ports() -> int:
-    """The first of two neighbours. Below those that clients are given, lest one has it while the broker is down."""
+    """The first of two neighbours."""
+    return free_ports(2)
+
+
+def free_ports(count: int) -> int:
+    """The first of a range. Below those that clients are given, lest one has it while its broker is down."""
     while True:
-        port = random.randrange(20_000, 30_000)
-        with suppress(OSError), socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", port))
-            other.bind(("127.0.0.1", port + 1))
-            return port
+        first = random.randrange(20_000, 30_000)
+        with suppress(OSError), ExitStack() as stack:
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
 
 
 class KafkaVictim:

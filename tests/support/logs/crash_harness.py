@@ -4,16 +4,20 @@ The model is a list of batches as they must stand in the file, byte for byte. Op
 makes; each is applied to both. `promised` is what the log may never lose: the batches below its recovery point, and
 after a kill everything appended. A file operation that fails (`do_fault`) may make an operation fail with a typed
 error; then the log is what it was before or what it should have become, says so, and is so after a kill.
+
+A truncation may run in steps (`do_cut`, `do_start_over`), with other operations between them. The model is then the
+shorter log, and `cutting` what the log was before: a crash, a kill or an abandoned log may leave anything between them.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from tailrace.config.log import LogConfig
-from tailrace.model.errors import StorageError, TailraceError
+from tailrace.model.errors import LogTruncatingError, StorageError, TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
 from tailrace.record.batch import LOG_APPEND_TIME, BatchHeader, set_base_offset, set_leader_epoch, set_max_timestamp
 from tailrace.record.builder import BatchBuilder
@@ -26,6 +30,7 @@ from tailrace.storage.checkpoint import OffsetCheckpoint
 from tailrace.storage.loader import LoadOptions, load
 from tailrace.storage.origin import Origin
 from tailrace.storage.producer_state import ProducerStateManager
+from tailrace.storage.steps import JobRun, Steps
 from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.verify import verify_directory
 from tailrace.storage.warm import WarmSet
@@ -42,6 +47,10 @@ CONFIGS: Final = {
     "compacting": replace(CONFIG, cleanup_policy=("compact",)),
 }
 CODECS: Final = (0, 0, 0, 1, 4)
+REFUSED_WHILE_CUTTING: Final = frozenset(
+    {"append", "marker", "roll", "follow", "retain", "truncate", "restart_at", "cut", "start_over"}
+)
+TRUNCATIONS: Final = frozenset({"truncate", "restart_at", "cut", "start_over"})
 
 Operation = tuple[Any, ...]
 
@@ -66,6 +75,8 @@ class Rig:
         self.log_start_promised = 0
         self.was_clean = False
         self.least: list[Item] = []  # what an operation that fails leaves at least
+        self.cutting: list[Item] | None = None
+        self.refusals = 0  # operations that a truncation under way has refused
         self.world.disk.faults.failed_sync_drops = True
         self.ends_exactly = True  # until a gap in the offsets stands before an empty segment
         self.recovery_points = OffsetCheckpoint(self.world.disk, "/data/recovery-point-offset-checkpoint")
@@ -86,15 +97,31 @@ class Rig:
 
     def apply(self, operation: Operation) -> None:
         kind, *arguments = operation
-        getattr(self, "do_" + kind)(*arguments)
+        if kind in REFUSED_WHILE_CUTTING and self.log.is_truncating:
+            self.is_refused(lambda: getattr(self, "do_" + kind)(*arguments))
+        else:
+            getattr(self, "do_" + kind)(*arguments)
         self.note_promises()
+
+    def is_refused(self, action: Callable[[], object]) -> None:
+        """An operation that is refused in the middle of a truncation changes nothing, and what is left can be read."""
+        content, candidates, promised = list(self.content), list(self.candidates), list(self.promised)
+        state = (self.least, self.ends_exactly, self.log_start_asked, list(self.restarts_at))
+        try:
+            action()
+        except LogTruncatingError:
+            self.refusals += 1
+        self.content, self.candidates, self.promised = content, candidates, promised
+        self.least, self.ends_exactly, self.log_start_asked, self.restarts_at = state
+        assert self.log.is_truncating
+        assert items_of(self.log) == self.visible(self.content)
 
     def note_promises(self) -> None:
         """What lies below the recovery point is promised from now on."""
         below = [item for item in self.content if item.last < self.log.recovery_point]
         if len(below) > len(self.promised):
             self.promised = below
-            self.candidates = [list(self.content)]
+            self.candidates = [list(self.content)] if self.cutting is None else [self.cutting, list(self.content)]
 
     def will_be(self, content: list[Item]) -> None:
         """The operation that begins now may leave this behind even when it does not return."""
@@ -111,7 +138,7 @@ class Rig:
         try:
             self.apply(operation)
         except TailraceError:
-            if operation[0] not in ("truncate", "restart_at"):
+            if operation[0] not in TRUNCATIONS:
                 self.note_promises()
         finally:
             self.world.disk.faults.heal()
@@ -121,6 +148,8 @@ class Rig:
         try:
             self.log.append_as_leader([], self.epoch)
             assert items_of(self.log) == self.visible(self.content)
+        except LogTruncatingError:
+            assert items_of(self.log) == self.visible(self.content)
         except StorageError:
             if op == "sync":  # what a failed fsync dropped, no later one would write: only power off shows the truth
                 self.lose_power()
@@ -128,6 +157,7 @@ class Rig:
                 self.world.kill()
                 self.log = self.open()
                 assert items_of(self.log)[: len(self.visible(self.least))] == self.visible(self.least)
+                self.cutting = None
                 self.check_recovered()
 
     def do_append(self, sizes: list[int], producer: int | None) -> None:
@@ -259,35 +289,85 @@ class Rig:
             self.log.use_config(self.config)
 
     def do_truncate(self, part: float, into_batch: bool = False) -> None:
+        offset = self.offset_to_cut(part, into_batch)
+        if offset is None:
+            return
+        kept = self.about_to_cut(offset)
+        self.log.truncate_to(offset)
+        self.is_cut(kept)
+
+    def do_cut(self, part: float, into_batch: bool = False) -> None:
+        """The same in steps, as jobs; the first of them is begun."""
+        offset = self.offset_to_cut(part, into_batch)
+        if offset is not None:
+            self.in_steps(self.log.truncating(offset), self.about_to_cut(offset))
+
+    def offset_to_cut(self, part: float, into_batch: bool) -> int | None:
         whole = [item for item in self.content if item.first >= self.log.log_start_offset]
         if not whole:
-            return
+            return None
         item = whole[int(part * (len(whole) - 1))]
         offset = item.last if into_batch else item.first
         self.ends_exactly &= offset == item.first
+        return offset
+
+    def about_to_cut(self, offset: int) -> list[Item]:
+        """What stays. The caller of a truncation makes a recovery point durable that is not above the cut."""
         kept = [item for item in self.content if item.last < offset]
         self.will_be(kept)
         self.least = kept
         self.promised = [item for item in self.promised if item.last < offset]
-        self.log.truncate_to(offset)
-        self.now_is(kept)
-        self.candidates = [kept]
-        self.do_checkpoint()
+        if not self.log.is_truncating:
+            self.recovery_points.write({PARTITION: min(self.log.recovery_point, offset)})
+        return kept
+
+    def in_steps(self, steps: Steps[Any], kept: list[Item]) -> None:
+        before, log, errors = list(self.content), self.log, list[Exception]()
+
+        def done(_: object) -> None:
+            if self.log is log:
+                self.is_cut(kept)
+
+        JobRun("truncate-log", steps, self.world.jobs, done, errors.append).start()
+        if errors:
+            raise errors[0]
+        if log.is_truncating:
+            self.cutting = before
+            self.content = kept
+            self.candidates = [before, kept]
+
+    def is_cut(self, kept: list[Item]) -> None:
+        self.content = list(kept)
+        self.candidates = [list(kept)]
+        self.cutting = None
 
     def do_restart_at(self, gap: int) -> None:
+        offset = self.about_to_start_over(gap)
+        self.log.restart_at(offset)
+        self.is_cut([])
+
+    def do_start_over(self, gap: int) -> None:
+        """The same in steps, as jobs; the first of them is begun."""
+        self.in_steps(self.log.restarting_at(self.about_to_start_over(gap)), [])
+
+    def about_to_start_over(self, gap: int) -> int:
+        """The caller makes the log start durable before, and a recovery point that is not above it."""
         offset = self.log.log_end_offset + gap
         self.will_be([])
         self.least = []
         self.promised = []
         self.restarts_at.append(offset)
         self.log_start_asked = max(self.log_start_asked, offset)
-        self.log.restart_at(offset)
-        self.now_is([])
-        self.candidates = [[]]
-        self.do_checkpoint()
+        if not self.log.is_truncating:
+            self.recovery_points.write({PARTITION: self.log.recovery_point})
+            self.log_starts.write({PARTITION: offset})
+        return offset
 
     def do_close(self, delete_indexes: bool, in_one_process: bool = False) -> None:
         """A clean shutdown and start; the clean flag is the log manager's, so the model keeps it."""
+        if self.log.is_truncating:
+            self.do_close_in_the_middle()
+            return
         self.log.close()
         self.promised = list(self.content)
         self.candidates = [list(self.content)]
@@ -302,6 +382,15 @@ class Rig:
         self.was_clean = True
         self.reopen_whole()
 
+    def do_close_in_the_middle(self) -> None:
+        """Of a truncation: the log says that it is not closed cleanly."""
+        try:
+            self.log.close()
+        except StorageError:
+            self.reopen_whole()
+        else:
+            raise AssertionError("a log was closed in the middle of its truncation")
+
     def do_abandon(self) -> None:
         """Let go of the log and open it again while its jobs are still on their way."""
         self.log.abandon()
@@ -313,14 +402,20 @@ class Rig:
         self.reopen_whole()
 
     def reopen_whole(self) -> None:
-        before = self.content
+        before, cutting = self.content, self.cutting
         try:
             self.log = self.open()
         except StorageError:  # the disk failed meanwhile
             self.world.kill()
             self.log = self.open()
         self.world.disk.faults.heal()
-        assert items_of(self.log) == self.visible(before)
+        found = items_of(self.log)
+        if cutting is None:
+            assert found == self.visible(before)
+        else:
+            assert found[: len(self.visible(before))] == self.visible(before)
+            assert found == self.visible(cutting)[: len(found)]
+        self.cutting = None
         self.check_recovered()
 
     # Checks
@@ -333,6 +428,7 @@ class Rig:
         disk = self.world.disk
         self.world.restart()
         self.was_clean = False
+        self.cutting = None
         while True:
             if self.dice.random() < 0.5:
                 disk.crash_at(disk.ops + self.dice.randint(1, 12))

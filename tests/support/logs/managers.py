@@ -125,6 +125,23 @@ class ManagedWorld:
             if result.error is not None:
                 raise result.error
 
+    def truncate_to(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Raises what went wrong. Runs jobs only as long as the truncation takes."""
+        outcomes: list[Mapping[TopicPartition, TailraceError]] = []
+        self.manager.truncate_to(offsets, outcomes.append)
+        self._wait_for(outcomes)
+
+    def truncate_fully(self, partition: TopicPartition, offset: int, log_start: int | None = None) -> None:
+        outcomes: list[Mapping[TopicPartition, TailraceError]] = []
+        self.manager.truncate_fully_and_start_at(partition, offset, outcomes.append, log_start)
+        self._wait_for(outcomes)
+
+    def _wait_for(self, outcomes: list[Mapping[TopicPartition, TailraceError]]) -> None:
+        while not outcomes:
+            assert self.jobs.run_one(self.order)
+        for error in outcomes[0].values():
+            raise error
+
     def flush(self, partition: TopicPartition = P0) -> None:
         self.log(partition).flush()
         self.run()

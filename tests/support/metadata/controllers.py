@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,9 +11,7 @@ from tailrace.config.server import ServerConfig
 from tailrace.controller.controller import Controller
 from tailrace.controller.state import ControllerIdentity
 from tailrace.env import Env, InlineJobs
-from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.endpoint import Endpoint
-from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.versions import LATEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from tailrace.metrics.metrics import Metrics
 from tailrace.model.errors import TailraceError
@@ -35,10 +33,14 @@ from tailrace.protocol.messages.create_topics import (
 )
 from tailrace.protocol.record_frame import VersionedRecord, decode_metadata_record, encode_metadata_record
 from tailrace.protocol.records.settings import FeatureLevelRecord
+from tailrace.raft.consensus import ErrorCode
+from tailrace.raft.metadata_loader import MetadataLoader
 from tailrace.raft.quorum import Quorum, QuorumDescription, QuorumEndpoint, ReplicaState
+from tailrace.raft.voters import Voter
 
 CLUSTER_ID = "cluster-of-the-tests_1"
 NODE_ID = 100
+TICK_MS = 200
 BOOTSTRAP = (VersionedRecord(FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION), 0),)
 
 
@@ -62,12 +64,14 @@ class MemoryQuorum:
         self.batches: list[list[VersionedRecord]] = []
         self.log_end_offset = 1  # the quorum's own first batch
         self.kraft_version = 0
+        self.voters: Sequence[Voter] = ()
         self.bootstrap_records: Sequence[VersionedRecord] = BOOTSTRAP
+        self.is_leader = True
         self.commits_at_once = True
         self.refusal: TailraceError | None = None
-        self.snapshots: list[tuple[list[VersionedRecord], int]] = []
-        self.is_snapshot_due = False
+        self.upgrade_error = ErrorCode.NONE
         self.listener: Any = None
+        self._is_reporting = False
         self._uncommitted: list[tuple[list[VersionedRecord], int, Callable[[int], None]]] = []
 
     def append(self, records: Sequence[VersionedRecord], done: Callable[[int], None]) -> int:
@@ -77,29 +81,28 @@ class MemoryQuorum:
         self.batches.append(batch)
         self.log_end_offset += len(batch)
         self._uncommitted.append((batch, self.log_end_offset - 1, done))
-        last_offset = self.log_end_offset - 1
-        if self.commits_at_once:
-            self.commit()
-        return last_offset
+        return self.log_end_offset - 1
 
     def commit(self) -> None:
+        """All batches, those too that are appended while others are reported."""
+        if self._is_reporting:
+            return
+        self._is_reporting = True
         while self._uncommitted:
             batch, last_offset, done = self._uncommitted.pop(0)
             self.listener.committed(batch, last_offset, 1, 0)
             done(last_offset)
-
-    def snapshot_is_due(self, now_ms: int) -> bool:
-        return self.is_snapshot_due
-
-    def snapshot(self, records: Iterator[VersionedRecord], done: Callable[[], None], last_offset: int) -> None:
-        self.snapshots.append((list(records), last_offset))
-        self.is_snapshot_due = False
-        done()
+        self._is_reporting = False
 
     def describe(self, now_ms: int) -> QuorumDescription:
         voter = ReplicaState(NODE_ID, bytes(16), self.log_end_offset, now_ms, now_ms)
         endpoints = {NODE_ID: (QuorumEndpoint("CONTROLLER", "localhost", 9093),)}
         return QuorumDescription(NODE_ID, 1, self.log_end_offset, (voter,), (), endpoints)
+
+    def upgrade_kraft_version(self) -> ErrorCode:
+        if self.upgrade_error == ErrorCode.NONE:
+            self.kraft_version = 1
+        return self.upgrade_error
 
     @property
     def records(self) -> list[Record]:
@@ -110,6 +113,27 @@ class MemoryQuorum:
 class Settings:
     static: ServerConfig
     config: ServerConfig
+
+
+class _CommittingController(Controller):
+    """Commits after each event if the quorum does: as a real quorum, never within an append."""
+
+    def handle(self, request: Request, version: int, context: Any, done: Callable[[Response], None]) -> None:
+        super().handle(request, version, context, done)
+        self._commit()
+
+    def tick(self, now_ms: int) -> None:
+        super().tick(now_ms)
+        self._commit()
+
+    def became_leader(self, epoch: int) -> None:
+        super().became_leader(epoch)
+        self._commit()
+
+    def _commit(self) -> None:
+        quorum = cast(MemoryQuorum, self._quorum)
+        if quorum.commits_at_once:
+            quorum.commit()
 
 
 class ControllerRig:
@@ -126,23 +150,28 @@ class ControllerRig:
         )
         self.metrics = Metrics()
         env = Env(cast(Any, None), self.clock, self.jobs, random.Random(7))
-        self.controller = Controller(cast(Quorum, self.quorum), env, self.settings, identity, self.metrics)
-        self.image = MetadataImage()
-        self.quorum.listener = self
+        self.failures: list[TailraceError] = []
+        self.loader = MetadataLoader(self.failures.append)
+        self.image = self.loader.image
+        self.controller = _CommittingController(
+            cast(Quorum, self.quorum), env, self.settings, identity, self.image, self.metrics
+        )
+        self.loader.controller = self.controller
+        self.quorum.listener = self.loader
         self.epochs: dict[int, int] = {}
         if starts:
             self.controller.became_leader(1)
 
-    def committed(self, records: list[VersionedRecord], last_offset: int, epoch: int, timestamp_ms: int) -> None:
-        delta = MetadataDelta(self.image)
-        for each in records:
-            delta.replay(each.record)
-        self.image.offset = last_offset
-        self.controller.committed(records, last_offset, epoch, timestamp_ms)
-
     @property
     def state(self) -> Any:
         return self.controller.state
+
+    def pass_time(self, ms: int) -> None:
+        """With ticks as often as a node has them."""
+        end_ms = self.clock.ms + ms
+        while self.clock.ms < end_ms:
+            self.clock.ms = min(self.clock.ms + TICK_MS, end_ms)
+            self.controller.tick(self.clock.ms)
 
     def ask(self, request: Request, version: int | None = None) -> Any:
         """The answer, which must come at once, as a client of the version would see it."""

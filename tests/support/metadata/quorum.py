@@ -41,10 +41,14 @@ class Memory:
         self.places: list[tuple[int, int]] = []
         self.events: list[Any] = []
         self.epochs: list[int] = []
+        self.leaders: list[tuple[int | None, int]] = []
         self.failures: list[TailraceError] = []
 
-    def loaded(self, records: Iterator[VersionedRecord], offset: int, epoch: int, timestamp_ms: int) -> None:
-        self.names = names_of(records)
+    def prepare(self, records: Iterator[VersionedRecord]) -> list[VersionedRecord]:
+        return list(records)
+
+    def loaded(self, prepared: list[VersionedRecord], offset: int, epoch: int, timestamp_ms: int) -> None:
+        self.names = names_of(prepared)
         self.events.append(("loaded", offset, epoch, timestamp_ms))
 
     def committed(self, records: list[VersionedRecord], last_offset: int, epoch: int, timestamp_ms: int) -> None:
@@ -52,6 +56,12 @@ class Memory:
         self.places.append((last_offset, epoch))
         self.names += names_of(records)
         self.events.append(("committed", last_offset, epoch))
+
+    def leader_changed(self, leader_id: int | None, epoch: int) -> None:
+        self.leaders.append((leader_id, epoch))
+
+    def resigned(self) -> None:
+        self.events.append(("resigned",))
 
     def became_leader(self, epoch: int) -> None:
         self.epochs.append(epoch)
@@ -86,7 +96,7 @@ class QuorumWorld:
         self.memory = Memory()
         self.is_ready = False
         of_node = QuorumNode(1, found.cluster_id, found.directory_id, ENDPOINTS)._replace(**node)
-        self.quorum = Quorum(self.world.env, DIRECTORY, of_node, self.config, self.memory)
+        self.quorum = Quorum(self.world.env, DIRECTORY, of_node, self.config, self.memory, is_alone=True)
         return self.quorum
 
     def start(self, **node: Any) -> Quorum:

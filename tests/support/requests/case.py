@@ -12,15 +12,17 @@ DATA, COMPACTED = "data", "compacted"
 """Topics that are there: three partitions, with ten records in the first; one partition, compacted."""
 NO_ID = bytes(16)
 UNKNOWN_ID = b"no topic has this"[:16]
-STRANGE_NAMES = ("nope", "bad/name", "", ".", "..", "x" * 249, "x" * 250, "ünicode", "with space")
+UNUSUAL_NAMES = ("nope", "bad/name", "", ".", "..", "x" * 249, "x" * 250, "ünicode", "with space")
 
 
 @dataclass
-class Place:
+class ServerFacts:
     """What the requests need to know of a server."""
 
     log_dir: str
     topic_ids: dict[str, bytes] = field(default_factory=dict)
+    broker_epoch: int = -1
+    directory_id: bytes = NO_ID
 
 
 class Case(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.requests.case import Case, Place, label, versions
+from support.requests.case import Case, ServerFacts, label, versions
 from tailrace.protocol.messages.delete_groups import DeleteGroupsRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest
@@ -18,7 +18,7 @@ NAMES = ("nobody", "", "x" * 10_000, "ünicode")
 STATES_FROM = 4
 
 
-def classic_members(place: Place) -> Iterator[Case]:
+def classic_members(facts: ServerFacts) -> Iterator[Case]:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"mine")]
     assignments = [SyncGroupRequestAssignment(member_id="m", assignment=b"yours")]
     for name in NAMES:
@@ -41,7 +41,7 @@ def classic_members(place: Place) -> Iterator[Case]:
             yield Case(f"of {label(name)}", leave, version)
 
 
-def groups_from_outside(place: Place) -> Iterator[Case]:
+def groups_from_outside(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(DescribeGroupsRequest):
         yield Case(
             "any", DescribeGroupsRequest(groups=list(NAMES), include_authorized_operations=version >= 3), version

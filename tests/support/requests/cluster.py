@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.requests.case import DATA, Case, Place, versions
+from support.requests.case import DATA, Case, ServerFacts, versions
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tailrace.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -18,10 +18,12 @@ from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicP
 from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tailrace.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-METADATA_VERSION = "metadata.version"
+METADATA_VERSION, ELR_VERSION = "metadata.version", "eligible.leader.replicas.version"
+EXISTING = {METADATA_VERSION, ELR_VERSION}
+LEVELS = {METADATA_VERSION: (99, 0, 29), ELR_VERSION: (2, 1, 0, -1), "nope": (1, 0), "": (1,)}
 
 
-def elect_leaders(place: Place) -> Iterator[Case]:
+def elect_leaders(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(ElectLeadersRequest):
         some = [TopicPartitions(topic=DATA, partitions=[0, 9]), TopicPartitions(topic="nope", partitions=[0])]
         for kind in (0, 1, 2) if version >= 1 else (0,):
@@ -30,7 +32,7 @@ def elect_leaders(place: Place) -> Iterator[Case]:
         yield Case("nothing", ElectLeadersRequest(topic_partitions=[]), version)
 
 
-def describe_quorum(place: Place) -> Iterator[Case]:
+def describe_quorum(facts: ServerFacts) -> Iterator[Case]:
     def of(*topics: tuple[str, list[int]]) -> Request:
         return DescribeQuorumRequest(
             topics=[
@@ -51,7 +53,7 @@ def describe_quorum(place: Place) -> Iterator[Case]:
         yield Case("two topics", of((quorum, [0]), ("nope", [0])), version)
 
 
-def acls(place: Place) -> Iterator[Case]:
+def acls(facts: ServerFacts) -> Iterator[Case]:
     """On servers without an authorizer. 0 is an unknown resource type, operation or kind of permission."""
     for version in versions(CreateAclsRequest):
         for resource, operation, permission in ((2, 3, 3), (99, 99, 99), (0, 3, 3), (2, 0, 3), (2, 3, 0)):
@@ -69,11 +71,11 @@ def acls(place: Place) -> Iterator[Case]:
         yield Case("nothing", DeleteAclsRequest(), version)
 
 
-def update_features(place: Place) -> Iterator[Case]:
+def update_features(facts: ServerFacts) -> Iterator[Case]:
     """Only tried, but for those that are refused in any case: version 0 cannot just try."""
     for version in versions(UpdateFeaturesRequest):
-        for feature, levels in {METADATA_VERSION: (99, 0, 29), "nope": (1, 0), "": (1,)}.items():
-            if version == 0 and feature == METADATA_VERSION:
+        for feature, levels in LEVELS.items():
+            if version == 0 and feature in EXISTING:
                 continue
             for level in levels:
                 for kind in (1, 2, 3, 9) if version >= 1 else (1,):
@@ -83,6 +85,6 @@ def update_features(place: Place) -> Iterator[Case]:
         yield Case("nothing", UpdateFeaturesRequest(), version)
 
 
-def unregister_broker(place: Place) -> Iterator[Case]:
+def unregister_broker(facts: ServerFacts) -> Iterator[Case]:
     for broker_id in (7, -1):
         yield Case(f"broker {broker_id}", UnregisterBrokerRequest(broker_id=broker_id), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.requests.case import DATA, STRANGE_NAMES, Case, Place, label, versions
+from support.requests.case import DATA, UNUSUAL_NAMES, Case, ServerFacts, label, versions
 from tailrace.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from tailrace.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tailrace.protocol.messages.incremental_alter_configs import AlterableConfig as Change
@@ -13,9 +13,11 @@ from tailrace.protocol.messages.incremental_alter_configs import IncrementalAlte
 from tailrace.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+MIN_ISR = "min.insync.replicas"
+"""A dynamic default of all brokers in a cluster with eligible leader replicas."""
 RESOURCES = (
     (TOPIC, DATA),
-    *((TOPIC, name) for name in STRANGE_NAMES),
+    *((TOPIC, name) for name in UNUSUAL_NAMES),
     (BROKER, "1"),
     (BROKER, ""),
     (BROKER, "7"),
@@ -31,7 +33,7 @@ RESOURCES = (
 )
 
 
-def describe_configs(place: Place) -> Iterator[Case]:
+def describe_configs(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(DescribeConfigsRequest):
         for kind, name in RESOURCES:
             some = DescribeConfigsResource(
@@ -40,6 +42,11 @@ def describe_configs(place: Place) -> Iterator[Case]:
             yield Case(f"{kind} {label(name)}", DescribeConfigsRequest(resources=[some]), version)
         whole = DescribeConfigsResource(resource_type=TOPIC, resource_name=DATA, configuration_keys=None)
         yield Case("all keys", DescribeConfigsRequest(resources=[whole], include_synonyms=True), version)
+        for kind, name in ((TOPIC, DATA), (BROKER, "1"), (BROKER, "")):
+            minimum = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=[MIN_ISR])
+            yield Case(f"{MIN_ISR} of {kind} {name!r}", DescribeConfigsRequest(resources=[minimum]), version)
+            known = DescribeConfigsRequest(resources=[minimum], include_synonyms=True)
+            yield Case(f"{MIN_ISR} of {kind} {name!r}, with synonyms", known, version)
         yield Case("twice", DescribeConfigsRequest(resources=[whole, whole]), version)
         yield Case("nothing", DescribeConfigsRequest(), version)
 
@@ -73,7 +80,7 @@ BROKER_VALUES: tuple[tuple[str, str | None], ...] = (
 )
 
 
-def alter_configs(place: Place) -> Iterator[Case]:
+def alter_configs(facts: ServerFacts) -> Iterator[Case]:
     def of(kind: int, name: str, *values: tuple[str, str | None], dry: bool = True) -> AlterConfigsRequest:
         configs = [AlterableConfig(name=key, value=value) for key, value in values]
         changed = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
@@ -86,13 +93,17 @@ def alter_configs(place: Place) -> Iterator[Case]:
             yield Case(f"broker {key}={value}", of(BROKER, "1", (key, value)), version)
         for kind, name in RESOURCES:
             yield Case(f"{kind} {label(name)}", of(kind, name, ("retention.ms", "100000000")), version)
+        for name, value in (("1", "1"), ("", "2"), ("", "0"), ("", None)):
+            yield Case(f"broker {name!r} {MIN_ISR}={value}", of(BROKER, name, (MIN_ISR, value)), version)
+        yield Case(f"broker '1' without {MIN_ISR}", of(BROKER, "1"), version)
+        yield Case(f"all brokers without {MIN_ISR}", of(BROKER, ""), version)
         yield Case("key twice", of(TOPIC, DATA, ("retention.ms", "1"), ("retention.ms", "2")), version)
         yield Case("for good", of(TOPIC, DATA, ("retention.ms", "100000000"), dry=False), version)
         yield Case("back", of(TOPIC, DATA, dry=False), version)
         yield Case("nothing", AlterConfigsRequest(), version)
 
 
-def incremental_alter_configs(place: Place) -> Iterator[Case]:
+def incremental_alter_configs(facts: ServerFacts) -> Iterator[Case]:
     def of(
         kind: int, name: str, *changes: tuple[str, str | None, int], dry: bool = True
     ) -> IncrementalAlterConfigsRequest:
@@ -107,6 +118,9 @@ def incremental_alter_configs(place: Place) -> Iterator[Case]:
             for key, value in BROKER_VALUES:
                 yield Case(f"broker {key}={value}, {how}", of(BROKER, "1", (key, value, how)), version)
             yield Case(f"policy, {how}", of(TOPIC, DATA, ("cleanup.policy", "compact", how)), version)
+            for name, value in (("1", "1"), ("", "2"), ("", "0"), ("", None)):
+                wanted = of(BROKER, name, (MIN_ISR, value, how))
+                yield Case(f"broker {name!r} {MIN_ISR}={value}, {how}", wanted, version)
             yield Case(f"metrics, {how}", of(CLIENT_METRICS, "some", ("metrics", "a", how)), version)
         for kind, name in RESOURCES:
             yield Case(f"{kind} {label(name)}", of(kind, name, ("retention.ms", "100000000", 0)), version)
@@ -123,7 +137,7 @@ def incremental_alter_configs(place: Place) -> Iterator[Case]:
         yield Case("unknown operation", of(TOPIC, DATA, ("retention.ms", "1", 4)), version)
 
 
-def list_config_resources(place: Place) -> Iterator[Case]:
+def list_config_resources(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(ListConfigResourcesRequest):
         yield Case("all", ListConfigResourcesRequest(), version)
         if version >= 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from support.requests.case import DATA, NO_ID, UNKNOWN_ID, Case, Place, label, versions
+from support.requests.case import DATA, NO_ID, UNKNOWN_ID, Case, ServerFacts, label, versions
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -27,9 +27,9 @@ def joining() -> Fields:
     return {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [DATA], "topic_partitions": []}
 
 
-def odd_values(place: Place, version: int) -> Iterator[tuple[str, Fields]]:
+def odd_values(facts: ServerFacts, version: int) -> Iterator[tuple[str, Fields]]:
     """Of a heartbeat that joins: one field at a time, and what cannot go together."""
-    data_id = place.topic_ids[DATA]
+    data_id = facts.topic_ids[DATA]
     for name, values in {
         "rebalance_timeout_ms": (-2, -1, 0, 2**31 - 1),
         "subscribed_topic_names": (None, [], [""], [DATA, DATA], ["bad/name"], ["x" * 250], ["nope"]),
@@ -56,7 +56,7 @@ def heartbeat(group: str, member: str, epoch: int, fields: Fields) -> ConsumerGr
     return ConsumerGroupHeartbeatRequest(group_id=group, member_id=member, member_epoch=epoch, **fields)
 
 
-def consumer_groups(place: Place) -> Iterator[Case]:
+def consumer_groups(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(ConsumerGroupHeartbeatRequest):
         for epoch in (1, 0, -1, -2, -3, 2**31 - 1):
             yield Case(f"in epoch {epoch}", heartbeat("nobody", "m", epoch, {}), version)
@@ -66,7 +66,7 @@ def consumer_groups(place: Place) -> Iterator[Case]:
         for name in NAMES:
             yield Case(f"to {label(name)}", heartbeat(name, "m", 0, joining()), version)
             yield Case(f"of {label(name)}", heartbeat("nobody", name, 0, joining()), version)
-        for name, fields in odd_values(place, version):
+        for name, fields in odd_values(facts, version):
             yield Case(f"with {name}", heartbeat("nobody", "m", 0, joining() | fields), version)
             yield Case(f"of a member with {name}", heartbeat("nobody", "m", 1, fields), version)
     for version in versions(ConsumerGroupDescribeRequest):
@@ -76,7 +76,7 @@ def consumer_groups(place: Place) -> Iterator[Case]:
         yield Case("twice", twice, version)
 
 
-def no_coordinators(place: Place) -> Iterator[Case]:
+def no_coordinators(facts: ServerFacts) -> Iterator[Case]:
     """Of kinds that there are not, or under keys that cannot be: so that no topic is made."""
     keys = (
         "",

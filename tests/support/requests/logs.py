@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.requests.case import COMPACTED, DATA, STRANGE_NAMES, Case, Place, label, versions
+from support.requests.case import COMPACTED, DATA, UNUSUAL_NAMES, Case, ServerFacts, label, versions
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -27,7 +27,7 @@ from tailrace.protocol.messages.offset_for_leader_epoch import (
 )
 
 
-def list_offsets(place: Place) -> Iterator[Case]:
+def list_offsets(facts: ServerFacts) -> Iterator[Case]:
     def of(timestamp: int, name: str = DATA, index: int = 0, epoch: int = -1, **fields: int) -> Request:
         wanted = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
         topics = [ListOffsetsTopic(name=name, partitions=[wanted])]
@@ -36,7 +36,7 @@ def list_offsets(place: Place) -> Iterator[Case]:
     for version in versions(ListOffsetsRequest):
         for timestamp in (*range(-8, 1), 1030, 10**15):
             yield Case(f"at {timestamp}", of(timestamp), version)
-        for name in STRANGE_NAMES:
+        for name in UNUSUAL_NAMES:
             yield Case(f"of {label(name)}", of(-1, name), version)
         for index in (1, 9, -1):
             for timestamp in (-1, -3, 5):
@@ -56,7 +56,7 @@ def list_offsets(place: Place) -> Iterator[Case]:
         yield Case("twice", twice, version)
 
 
-def offset_for_leader_epoch(place: Place) -> Iterator[Case]:
+def offset_for_leader_epoch(facts: ServerFacts) -> Iterator[Case]:
     def of(epoch: int, current: int = -1, name: str = DATA, index: int = 0) -> Request:
         wanted = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
         return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name, partitions=[wanted])])
@@ -66,12 +66,12 @@ def offset_for_leader_epoch(place: Place) -> Iterator[Case]:
             yield Case(f"epoch {epoch}", of(epoch), version)
         for current in (-5, 0, 1):
             yield Case(f"current {current}", of(0, current), version)
-        for name in STRANGE_NAMES:
+        for name in UNUSUAL_NAMES:
             yield Case(f"of {label(name)}", of(0, name=name), version)
         yield Case("partition 9", of(0, index=9), version)
 
 
-def delete_records(place: Place) -> Iterator[Case]:
+def delete_records(facts: ServerFacts) -> Iterator[Case]:
     def of(offset: int, name: str = DATA, index: int = 0) -> Request:
         wanted = DeleteRecordsPartition(partition_index=index, offset=offset)
         return DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=[wanted])], timeout_ms=5000)
@@ -80,19 +80,19 @@ def delete_records(place: Place) -> Iterator[Case]:
         for offset in (0, 3, 2, 99, -2):
             yield Case(f"below {offset}", of(offset), version)
         yield Case("all of an empty one", of(-1, index=1), version)
-        for name in (*STRANGE_NAMES, COMPACTED):
+        for name in (*UNUSUAL_NAMES, COMPACTED):
             yield Case(f"of {label(name)}", of(0, name), version)
         yield Case("partition 9", of(0, index=9), version)
         yield Case("nothing", DeleteRecordsRequest(timeout_ms=0), version)
 
 
-def describe_producers(place: Place) -> Iterator[Case]:
-    for name in (DATA, *STRANGE_NAMES):
+def describe_producers(facts: ServerFacts) -> Iterator[Case]:
+    for name in (DATA, *UNUSUAL_NAMES):
         topics = [TopicRequest(name=name, partition_indexes=[0, 0, 9])]
         yield Case(f"of {label(name)}", DescribeProducersRequest(topics=topics), 0)
 
 
-def init_producer_id(place: Place) -> Iterator[Case]:
+def init_producer_id(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(InitProducerIdRequest):
         for timeout_ms in (1000, 0, -1):
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=timeout_ms)
@@ -107,7 +107,7 @@ def init_producer_id(place: Place) -> Iterator[Case]:
                 yield Case(f"again {producer_id}/{epoch}", request, version)
 
 
-def log_dirs(place: Place) -> Iterator[Case]:
+def log_dirs(facts: ServerFacts) -> Iterator[Case]:
     def move(path: str, name: str = DATA, index: int = 0) -> Request:
         wanted = AlterReplicaLogDirTopic(name=name, partitions=[index])
         return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[wanted])])
@@ -117,11 +117,11 @@ def log_dirs(place: Place) -> Iterator[Case]:
         yield Case("all", DescribeLogDirsRequest(topics=None), version)
         yield Case("some", DescribeLogDirsRequest(topics=some), version)
     for version in versions(AlterReplicaLogDirsRequest):
-        yield Case("stays", move(place.log_dir), version)
+        yield Case("stays", move(facts.log_dir), version)
         yield Case("nowhere", move("/nowhere"), version)
-        yield Case("with a slash", move(place.log_dir + "/"), version)
-        yield Case("partition 9", move(place.log_dir, index=9), version)
+        yield Case("with a slash", move(facts.log_dir + "/"), version)
+        yield Case("partition 9", move(facts.log_dir, index=9), version)
         yield Case("nothing", AlterReplicaLogDirsRequest(), version)
-        for name in STRANGE_NAMES:
-            yield Case(f"{label(name)}", move(place.log_dir, name), version)
+        for name in UNUSUAL_NAMES:
+            yield Case(f"{label(name)}", move(facts.log_dir, name), version)
             yield Case(f"{label(name)} nowhere", move("/nowhere", name), version)

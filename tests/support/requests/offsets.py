@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.requests.case import COMPACTED, DATA, NO_ID, UNKNOWN_ID, Case, Place, label, versions
+from support.requests.case import COMPACTED, DATA, NO_ID, UNKNOWN_ID, Case, ServerFacts, label, versions
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -34,7 +34,7 @@ TOPICS: tuple[tuple[str, tuple[int, ...]], ...] = ((DATA, (0, 9, 1)), ("nope", (
 
 
 def commit(
-    place: Place,
+    facts: ServerFacts,
     version: int,
     group: str,
     offset: int = 5,
@@ -48,7 +48,7 @@ def commit(
         topics=[
             OffsetCommitRequestTopic(
                 name=name if version < IDS_FROM else "",
-                topic_id=id_of(place, name) if version >= IDS_FROM else NO_ID,
+                topic_id=id_of(facts, name) if version >= IDS_FROM else NO_ID,
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=index, committed_offset=offset, committed_metadata=note
@@ -62,12 +62,12 @@ def commit(
     )
 
 
-def id_of(place: Place, name: str) -> bytes:
-    return place.topic_ids.get(name, UNKNOWN_ID) if name else NO_ID
+def id_of(facts: ServerFacts, name: str) -> bytes:
+    return facts.topic_ids.get(name, UNKNOWN_ID) if name else NO_ID
 
 
 def fetch(
-    place: Place, version: int, *groups: str, topics: object = TOPICS, stable: bool = False, **fields: object
+    facts: ServerFacts, version: int, *groups: str, topics: object = TOPICS, stable: bool = False, **fields: object
 ) -> OffsetFetchRequest:
     """Of the first group only, in versions that know one. `topics` None is all."""
     assert topics is None or isinstance(topics, tuple)
@@ -77,7 +77,7 @@ def fetch(
     many = [
         OffsetFetchRequestTopics(
             name=name if version < IDS_FROM else "",
-            topic_id=id_of(place, name) if version >= IDS_FROM else NO_ID,
+            topic_id=id_of(facts, name) if version >= IDS_FROM else NO_ID,
             partition_indexes=list(each),
         )
         for name, each in topics or ()
@@ -119,25 +119,25 @@ def txn_commit(group: str, topics: tuple[tuple[str, tuple[int, ...]], ...] = TOP
     )
 
 
-def offsets_of_groups(place: Place) -> Iterator[Case]:
+def offsets_of_groups(facts: ServerFacts) -> Iterator[Case]:
     for name in NAMES:
         for version in versions(OffsetCommitRequest):
-            yield Case(f"of {label(name)}", commit(place, version, name), version)
+            yield Case(f"of {label(name)}", commit(facts, version, name), version)
         for version in versions(OffsetFetchRequest):
-            yield Case(f"of {label(name)}", fetch(place, version, name), version)
+            yield Case(f"of {label(name)}", fetch(facts, version, name), version)
         yield Case(f"of {label(name)}", delete(name), 0)
         for version in versions(TxnOffsetCommitRequest):
             yield Case(f"of {label(name)}", txn_commit(name), version)
     nowhere = (("nope", (0, 1)), ("", (0,)))
     for version in versions(OffsetCommitRequest):
-        yield Case("of nothing", commit(place, version, "nobody", topics=()), version)
-        yield Case("of topics that are not there", commit(place, version, "nobody", topics=nowhere), version)
-        yield Case("of no partition", commit(place, version, "nobody", topics=((DATA, ()), ("nope", ()))), version)
+        yield Case("of nothing", commit(facts, version, "nobody", topics=()), version)
+        yield Case("of topics that are not there", commit(facts, version, "nobody", topics=nowhere), version)
+        yield Case("of no partition", commit(facts, version, "nobody", topics=((DATA, ()), ("nope", ()))), version)
     for version in versions(OffsetFetchRequest, 2):
-        yield Case("of everything", fetch(place, version, "nobody", topics=None), version)
+        yield Case("of everything", fetch(facts, version, "nobody", topics=None), version)
     for version in versions(OffsetFetchRequest, MANY_GROUPS_FROM):
         yield Case("of no group", OffsetFetchRequest(), version)
-        yield Case("of many groups", fetch(place, version, *NAMES, *NAMES, stable=True), version)
+        yield Case("of many groups", fetch(facts, version, *NAMES, *NAMES, stable=True), version)
     for version in versions(TxnOffsetCommitRequest):
         yield Case("of topics that are not there", txn_commit("", nowhere), version)
     yield Case("of topics that are not there", delete("nobody", nowhere), 0)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from support.hostile.mutation import fix_crcs
-from support.requests.case import COMPACTED, DATA, NO_ID, STRANGE_NAMES, UNKNOWN_ID, Case, Place, label, versions
+from support.requests.case import COMPACTED, DATA, NO_ID, UNKNOWN_ID, UNUSUAL_NAMES, Case, ServerFacts, label, versions
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
@@ -51,7 +51,7 @@ def flipped(data: bytes, position: int) -> bytes:
     return bytes(changed)
 
 
-def api_versions(place: Place) -> Iterator[Case]:
+def api_versions(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(ApiVersionsRequest):
         named = ApiVersionsRequest(client_software_name="tests", client_software_version="1.0")
         yield Case("named", named, version)
@@ -66,7 +66,7 @@ def timed(request: ProduceRequest, timeout_ms: int) -> ProduceRequest:
     return request
 
 
-def produce(place: Place) -> Iterator[Case]:
+def produce(facts: ServerFacts) -> Iterator[Case]:
     good = batch(2)
     sequenced = batch(producer_id=74, producer_epoch=0, base_sequence=0)
     sets: dict[str, bytes | None] = {
@@ -131,7 +131,7 @@ def produce(place: Place) -> Iterator[Case]:
         ) -> ProduceRequest:
             wanted = TopicProduceData(partition_data=[PartitionProduceData(index=index, records=records)])
             if at >= IDS_FROM:
-                wanted.topic_id = place.topic_ids.get(name, UNKNOWN_ID) if topic_id is None else topic_id
+                wanted.topic_id = facts.topic_ids.get(name, UNKNOWN_ID) if topic_id is None else topic_id
             else:
                 wanted.name = name
             return ProduceRequest(acks=acks, timeout_ms=5000, topic_data=[wanted])
@@ -150,7 +150,7 @@ def produce(place: Place) -> Iterator[Case]:
         yield Case("gzip, partly without a key, compacted", to(COMPACTED, partly_keyless(codec=1)), version)
         yield Case("partly without a key", to(DATA, partly_keyless(), index=2), version)
         if version < IDS_FROM:
-            for name in STRANGE_NAMES:
+            for name in UNUSUAL_NAMES:
                 yield Case(f"to {label(name)}", to(name, good), version)
         else:
             yield Case("to an unknown id", to("", good), version)
@@ -167,7 +167,7 @@ def produce(place: Place) -> Iterator[Case]:
         yield Case("negative time", timed(to(DATA, good), -1), version)
 
 
-def fetch(place: Place) -> Iterator[Case]:
+def fetch(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(FetchRequest):
 
         def of(
@@ -183,7 +183,7 @@ def fetch(place: Place) -> Iterator[Case]:
             if at >= 9:
                 wanted.current_leader_epoch = epoch
             if at >= IDS_FROM:
-                chosen = place.topic_ids.get(name, UNKNOWN_ID) if topic_id is None else topic_id
+                chosen = facts.topic_ids.get(name, UNKNOWN_ID) if topic_id is None else topic_id
                 return FetchTopic(topic_id=chosen, partitions=[wanted])
             return FetchTopic(topic=name, partitions=[wanted])
 
@@ -196,7 +196,7 @@ def fetch(place: Place) -> Iterator[Case]:
         for index in (1, 9, -1):
             yield Case(f"partition {index}", ask(of(DATA, 0, index)), version)
         if version < IDS_FROM:
-            for name in STRANGE_NAMES:
+            for name in UNUSUAL_NAMES:
                 yield Case(f"of {label(name)}", ask(of(name)), version)
         else:
             yield Case("of an unknown id", ask(of("")), version)

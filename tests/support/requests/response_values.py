@@ -18,7 +18,15 @@ Shape = Any
 CHOSEN = frozenset(
     {
         *("cluster_id", "host", "port", "log_dir"),
-        *("producer_id", "session_id", "broker_epoch", "total_bytes", "usable_bytes", "partition_size"),
+        *(
+            "producer_id",
+            "producer_id_start",
+            "session_id",
+            "broker_epoch",
+            "total_bytes",
+            "usable_bytes",
+            "partition_size",
+        ),
         *("last_timestamp", "last_fetch_timestamp", "last_caught_up_timestamp", "log_append_time_ms"),
         *("finalized_features_epoch",),
     }

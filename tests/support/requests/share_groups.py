@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from support.requests.case import DATA, NO_ID, UNKNOWN_ID, Case, Place, label, versions
+from support.requests.case import DATA, NO_ID, UNKNOWN_ID, Case, ServerFacts, label, versions
 from tailrace.protocol.messages import alter_share_group_offsets as alter
 from tailrace.protocol.messages import delete_share_group_offsets as delete
 from tailrace.protocol.messages import delete_share_group_state as forget
@@ -25,7 +25,7 @@ NO_MEMBERS = ("", "m", "x" * 37, None)
 EPOCHS = (1, -1, -2, 2**31 - 1)
 
 
-def share_members(place: Place) -> Iterator[Case]:
+def share_members(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(ShareGroupHeartbeatRequest):
         for epoch in (1, 0, -1, -2, 2**31 - 1):
             beat = ShareGroupHeartbeatRequest(group_id="nobody", member_id=MEMBER, member_epoch=epoch)
@@ -45,7 +45,7 @@ def share_members(place: Place) -> Iterator[Case]:
         yield Case("twice", ShareGroupDescribeRequest(group_ids=["a", "a"]), version)
 
 
-def share_fetches(place: Place) -> Iterator[Case]:
+def share_fetches(facts: ServerFacts) -> Iterator[Case]:
     """Sessions that are not there, and topics."""
     for version in versions(fetch.ShareFetchRequest):
         for member in (MEMBER, *NO_MEMBERS):
@@ -71,17 +71,17 @@ def share_fetches(place: Place) -> Iterator[Case]:
         for types in ([], [7], [-1], [1, 1], [0], [1] * 5000):
             batch = acknowledge.AcknowledgementBatch(first_offset=5, last_offset=3, acknowledge_types=types)
             part = acknowledge.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
-            row = acknowledge.AcknowledgeTopic(topic_id=place.topic_ids[DATA], partitions=[part])
+            row = acknowledge.AcknowledgeTopic(topic_id=facts.topic_ids[DATA], partitions=[part])
             said = acknowledge.ShareAcknowledgeRequest(
                 group_id="nobody", member_id=MEMBER, share_session_epoch=1, topics=[row]
             )
             yield Case(f"of types {types[:3]}", said, version)
 
 
-def share_states(place: Place) -> Iterator[Case]:
+def share_states(facts: ServerFacts) -> Iterator[Case]:
     """What brokers say to the coordinator of states, which is not here."""
     for group in ("nobody", "", "x" * 10_000):
-        for what, topic in (("a topic", place.topic_ids[DATA]), ("unknown topic", UNKNOWN_ID), ("no topic", NO_ID)):
+        for what, topic in (("a topic", facts.topic_ids[DATA]), ("unknown topic", UNKNOWN_ID), ("no topic", NO_ID)):
             name = f"{label(group)}, {what}"
             for index in (0, 9, -1):
                 for case in _of_a_partition(group, topic, index):
@@ -109,7 +109,7 @@ def _of_a_partition(group: str, topic: bytes, index: int) -> Iterator[Case]:
         yield Case("", summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=[row]), version)
 
 
-def share_offsets(place: Place) -> Iterator[Case]:
+def share_offsets(facts: ServerFacts) -> Iterator[Case]:
     for group in NAMES:
         for topics in (None, [], [("nope", [0])], [("", [])]):
             name = f"{label(group)}, {topics}"

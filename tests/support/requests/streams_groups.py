@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from support.requests.case import DATA, Case, Place, label, versions
+from support.requests.case import DATA, Case, ServerFacts, label, versions
 from tailrace.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from tailrace.protocol.messages.streams_group_heartbeat import (
     RequestTaskIds,
@@ -62,7 +62,7 @@ def odd_values() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name} {number}" if not isinstance(value, str) else f"{name} {label(value)}", {name: value}
 
 
-def streams_groups(place: Place) -> Iterator[Case]:
+def streams_groups(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(StreamsGroupHeartbeatRequest):
         first: dict[str, Any] = {"group_id": "nobody", "member_id": "m", "member_epoch": 1}
         yield Case("of nobody", StreamsGroupHeartbeatRequest(**first), version)

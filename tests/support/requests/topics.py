@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.requests.case import COMPACTED, DATA, NO_ID, STRANGE_NAMES, UNKNOWN_ID, Case, Place, label, versions
+from support.requests.case import COMPACTED, DATA, NO_ID, UNKNOWN_ID, UNUSUAL_NAMES, Case, ServerFacts, label, versions
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -27,7 +27,7 @@ from tailrace.protocol.messages.describe_topic_partitions import (
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
-def metadata(place: Place) -> Iterator[Case]:
+def metadata(facts: ServerFacts) -> Iterator[Case]:
     def named(*names: str | None, ids: tuple[bytes, ...] = ()) -> list[MetadataRequestTopic]:
         topics = [MetadataRequestTopic(name=name) for name in names]
         return topics + [MetadataRequestTopic(topic_id=each, name=None) for each in ids]
@@ -38,20 +38,20 @@ def metadata(place: Place) -> Iterator[Case]:
         yield Case("none", MetadataRequest(topics=[]), version)
         yield Case("known", MetadataRequest(topics=named(DATA, COMPACTED, DATA)), version)
         if version >= 4:
-            quiet = MetadataRequest(topics=named(*STRANGE_NAMES), allow_auto_topic_creation=False)
+            quiet = MetadataRequest(topics=named(*UNUSUAL_NAMES), allow_auto_topic_creation=False)
             yield Case("strange", quiet, version)
         if version >= 8:
             told = MetadataRequest(topics=named(DATA, "nope"), allow_auto_topic_creation=False)
             told.include_topic_authorized_operations = True
             yield Case("with operations", told, version)
         if version >= 10:
-            ids = (place.topic_ids[DATA], UNKNOWN_ID)
+            ids = (facts.topic_ids[DATA], UNKNOWN_ID)
             yield Case("by id", MetadataRequest(topics=named(ids=ids)), version)
             yield Case("by id and name", MetadataRequest(topics=named(COMPACTED, ids=ids)), version)
             yield Case("neither", MetadataRequest(topics=named(None, DATA)), version)
 
 
-def describe_topic_partitions(place: Place) -> Iterator[Case]:
+def describe_topic_partitions(facts: ServerFacts) -> Iterator[Case]:
     def page(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Request:
         return DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name=name) for name in names],
@@ -62,7 +62,7 @@ def describe_topic_partitions(place: Place) -> Iterator[Case]:
     pages = {
         "all": page(),
         "some": page(DATA, COMPACTED, DATA),
-        "strange": page(*(name for name in STRANGE_NAMES if name)),
+        "strange": page(*(name for name in UNUSUAL_NAMES if name)),
         "without a name": page("", DATA),
         "limit": page(limit=2),
         "no limit": page(limit=-1),
@@ -76,7 +76,7 @@ def describe_topic_partitions(place: Place) -> Iterator[Case]:
         yield Case(name, request, 0)
 
 
-def describe_cluster(place: Place) -> Iterator[Case]:
+def describe_cluster(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(DescribeClusterRequest):
         yield Case("brokers", DescribeClusterRequest(include_cluster_authorized_operations=True), version)
         if version >= 1:
@@ -86,7 +86,7 @@ def describe_cluster(place: Place) -> Iterator[Case]:
             yield Case("fenced", DescribeClusterRequest(include_fenced_brokers=True), version)
 
 
-def create_topics(place: Place) -> Iterator[Case]:
+def create_topics(facts: ServerFacts) -> Iterator[Case]:
     def new(
         name: str, partitions: int = 1, replicas: int = 1, configs: dict[str, str | None] | None = None
     ) -> CreatableTopic:
@@ -112,7 +112,7 @@ def create_topics(place: Place) -> Iterator[Case]:
         requests = {
             "new": [new(f"new-{version}", 2)],
             "again": [new(f"new-{version}", 2)],
-            "strange": [new(name) for name in STRANGE_NAMES if name != "nope" and len(name) != 249],
+            "strange": [new(name) for name in UNUSUAL_NAMES if name != "nope" and len(name) != 249],
             "colliding": [new(f"a.b{version}"), new(f"a_b{version}")],
             "colliding with another": [new(f"a_b.{version}"), new(f"a.b_{version}")],
             "twice": [new("twice"), new("twice"), new(f"once-{version}")],
@@ -154,7 +154,7 @@ def create_topics(place: Place) -> Iterator[Case]:
         yield Case("no time", CreateTopicsRequest(topics=[new("bad/name")], timeout_ms=0), version)
 
 
-def create_partitions(place: Place) -> Iterator[Case]:
+def create_partitions(facts: ServerFacts) -> Iterator[Case]:
     def more(
         name: str, count: int, assignments: list[list[int]] | None = None, *, validate_only: bool = False
     ) -> CreatePartitionsRequest:
@@ -172,7 +172,7 @@ def create_partitions(place: Place) -> Iterator[Case]:
         for name, assignments in (("too many", [[1], [1]]), ("no broker", [[7]]), ("none", []), ("nobody", [[]])):
             yield Case(name, more(topic, count + 2, assignments), version)
         yield Case("same broker twice", more(topic, count + 2, [[1, 1]]), version)
-        for name in STRANGE_NAMES:
+        for name in UNUSUAL_NAMES:
             yield Case(f"of {label(name)}", more(name, 5), version)
         twice = more(topic, 50)
         twice.topics = twice.topics * 2
@@ -180,16 +180,16 @@ def create_partitions(place: Place) -> Iterator[Case]:
     yield Case("the most", more("new-3", 2**31 - 1), 3)
 
 
-def delete_topics(place: Place) -> Iterator[Case]:
+def delete_topics(facts: ServerFacts) -> Iterator[Case]:
     for version in versions(DeleteTopicsRequest, last=5):
-        names = [f"new-{version}", "nope", *STRANGE_NAMES]
+        names = [f"new-{version}", "nope", *UNUSUAL_NAMES]
         yield Case("by name", DeleteTopicsRequest(topic_names=names, timeout_ms=20_000), version)
         yield Case("twice", DeleteTopicsRequest(topic_names=["nope", "nope"], timeout_ms=20_000), version)
         yield Case("metadata", DeleteTopicsRequest(topic_names=["__cluster_metadata"], timeout_ms=20_000), version)
         yield Case("nothing", DeleteTopicsRequest(), version)
-    compacted = place.topic_ids[COMPACTED]
+    compacted = facts.topic_ids[COMPACTED]
     states: dict[str, list[tuple[str | None, bytes]]] = {
-        "by name": [(name, NO_ID) for name in STRANGE_NAMES],
+        "by name": [(name, NO_ID) for name in UNUSUAL_NAMES],
         "by unknown id": [(None, UNKNOWN_ID)],
         "neither": [(None, NO_ID)],
         "both": [(COMPACTED, compacted)],

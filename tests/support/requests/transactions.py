@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from support.requests.case import DATA, Case, Place, versions
+from support.requests.case import DATA, Case, ServerFacts, versions
 from tailrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tailrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -24,7 +24,7 @@ from tailrace.protocol.messages.write_txn_markers import (
 NAMES = ("nobody", "", "ünicode", "x" * 10_000)
 
 
-def unknown_transactions(place: Place) -> Iterator[Case]:
+def unknown_transactions(facts: ServerFacts) -> Iterator[Case]:
     for name in NAMES:
         label = repr(name[:8])
         for version in versions(AddPartitionsToTxnRequest):
@@ -49,7 +49,7 @@ def unknown_transactions(place: Place) -> Iterator[Case]:
         yield Case(f"like {pattern}", ListTransactionsRequest(transactional_id_pattern=pattern), 2)
 
 
-def marked_transactions(place: Place) -> Iterator[Case]:
+def marked_transactions(facts: ServerFacts) -> Iterator[Case]:
     """By somebody who is no coordinator: nobody has such transactions."""
     for version in versions(WriteTxnMarkersRequest):
         yield Case("none", WriteTxnMarkersRequest(), version)

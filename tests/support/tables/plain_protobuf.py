@@ -195,7 +195,7 @@ def _content(data: bytes, at: int, wire: int, number: int) -> tuple[Any, int]:
     if wire == 3:
         return None, _behind_group(data, at, number)
     if wire == 2:
-        size, at = _number(data, at)
+        size, at = _number(data, at, is_truncated=False)
     else:
         size = {1: 8, 5: 4}.get(wire, -1)
     if size < 0 or at + size > len(data):
@@ -216,7 +216,8 @@ def _behind_group(data: bytes, at: int, group: int) -> int:
         _, at = _content(data, at, wire, number)
 
 
-def _number(data: bytes, at: int, most_bytes: int = 10) -> tuple[int, int]:
+def _number(data: bytes, at: int, most_bytes: int = 10, *, is_truncated: bool = True) -> tuple[int, int]:
+    """A varint. Protobuf ignores the bits of a value above the 64th; tags and sizes must not have any."""
     raw = 0
     for place in range(most_bytes):
         if at >= len(data):
@@ -225,6 +226,8 @@ def _number(data: bytes, at: int, most_bytes: int = 10) -> tuple[int, int]:
         at += 1
         raw += (byte % 128) << 7 * place
         if byte < 128:
+            if most_bytes == 10 and is_truncated:
+                return raw % (1 << 64), at
             if raw >= 1 << (64 if most_bytes == 10 else 32):
                 raise BrokenError("a number too large")
             return raw, at

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from support.brokers.handler_calls import versions_of
-from support.brokers.simulated import CONTROLLER, SimBroker, SimClient
+from support.brokers.simulated import BROKER, CONTROLLER, SimBroker, SimClient
 from support.logs.builders import batch
+from tailrace.config.listeners import Listener
+from tailrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -26,11 +32,12 @@ from tailrace.protocol.messages.describe_quorum import (
 )
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
+from tailrace.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tailrace.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
-UNKNOWN_TOPIC, ELECTION_NOT_NEEDED, INVALID_UPDATE_VERSION, UNKNOWN_BROKER = 3, 84, 95, 102
+UNKNOWN_TOPIC, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, INVALID_UPDATE_VERSION, UNKNOWN_BROKER = 3, 84, 85, 95, 102
 
 
 @pytest.fixture
@@ -154,6 +161,22 @@ def test_a_partition_is_moved_to_another_disk_and_the_controller_knows() -> None
     (place,) = [r.log_dir for r in client.ask(DescribeLogDirsRequest(topics=None), 4).results if r.topics]
     assert place == target
     directory = broker.node.logs.directories.at(target)
-    assert broker.node.image.topics["orders"].partitions[0].directories == (directory.id.raw,)
+    assert broker.node.image.topics["orders"].partitions[0].directories == (directory.id,)
     broker.kill()
     assert broker.start().client().fetch("orders", 0).high_watermark == 3
+
+
+@pytest.mark.parametrize("listener", [BROKER, CONTROLLER], ids=lambda each: each.name)
+@pytest.mark.parametrize("version", versions_of(AlterPartitionReassignmentsRequest))
+def test_reassignments(broker: SimBroker, listener: Listener, version: int) -> None:
+    client = broker.client(listener)
+    client.create_topic("orders")
+    rows = [ReassignablePartition(partition_index=index, replicas=replicas) for index, replicas in ((0, [1]), (1, [1]))]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="orders", partitions=rows)])
+    (altered,) = client.ask(request, version).responses
+    assert [each.error_code for each in altered.partitions] == [0, UNKNOWN_TOPIC]
+    rows[0].replicas = [1, 2]
+    rows[1].partition_index, rows[1].replicas = 0, None
+    (refused,) = client.ask(request, version).responses
+    assert [each.error_code for each in refused.partitions] == [39, NO_REASSIGNMENT]
+    assert client.ask(ListPartitionReassignmentsRequest(topics=None), 0).topics == []

@@ -16,6 +16,7 @@ from tailrace.metrics.metrics import Metrics
 OF_KAFKA = Path(__file__).with_name("mbeans-4.3.1.txt")
 ONLY_HERE = {
     ("server", "socket-server-metrics", "connection-refused-total"),
+    ("server", "raft-metrics", "number-of-voters-caught-up"),
     ("coordinator.group", "Consumer", "CommittedOffset"),
     ("coordinator.group", "Consumer", "Lag"),
     ("coordinator.group", "Consumer", "NotShown"),

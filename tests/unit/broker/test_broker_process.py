@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.broker.main import resume_full_collections, suspend_full_collections
 from tailrace.broker.stop_signals import SAME_REQUEST_S, StopSignals
 
 TIMEOUT_S = 30
@@ -104,3 +106,16 @@ def test_signals_within_a_second_are_one_request_to_stop() -> None:
     for now_s[0] in (5.0, 5.001, 5.9, 6.0, 6.1):
         signals.received()
     assert stops == [5.0, 6.0, 6.1]
+
+
+def test_no_full_collection_runs_while_a_snapshot_is_prepared() -> None:
+    thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
+    try:
+        suspend_full_collections()
+        assert gc.get_threshold()[:2] == thresholds[:2]
+        assert gc.get_threshold()[2] > 1 << 20
+        resume_full_collections()
+        assert gc.get_threshold() == thresholds
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()

@@ -9,26 +9,40 @@ from tailrace.model.errors import NotControllerError
 from tailrace.protocol.apis import APIS
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from tailrace.protocol.messages.alter_partition import AlterPartitionRequest
+from tailrace.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from tailrace.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from tailrace.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from tailrace.protocol.messages.broker_registration import BrokerRegistrationRequest
+from tailrace.protocol.messages.controller_registration import ControllerRegistrationRequest
 from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest
 from tailrace.protocol.messages.create_topics import CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest
 from tailrace.protocol.messages.describe_quorum import DescribeQuorumRequest
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest
+from tailrace.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tailrace.protocol.messages.update_features import UpdateFeaturesRequest
 
 OF_CLIENTS: list[type[Request]] = [
+    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 ]
-OF_BROKERS: list[type[Request]] = [AllocateProducerIdsRequest, BrokerHeartbeatRequest, BrokerRegistrationRequest]
+OF_BROKERS: list[type[Request]] = [
+    AllocateProducerIdsRequest,
+    AlterPartitionRequest,
+    AssignReplicasToDirsRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
+]
 
 
 @pytest.mark.parametrize("kind", OF_CLIENTS)

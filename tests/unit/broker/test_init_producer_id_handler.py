@@ -6,6 +6,7 @@ import pytest
 
 from support.brokers.handler_calls import ask, begin, versions_of
 from support.brokers.stub import StubNode, broker
+from tailrace.broker.producer_ids import MAX_WAIT_MS, MAX_WAITING, RETRY_BACKOFF_MS
 from tailrace.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -26,6 +27,10 @@ def node() -> StubNode:
 
 def give(node: StubNode, first: int, length: int = 10) -> None:
     node.controller.answer(AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=length))
+
+
+def pass_time(node: StubNode, ms: int) -> None:
+    node.world.jobs.tick(node.world.clock.now_ms() + ms)
 
 
 def take(node: StubNode, count: int) -> list[int]:
@@ -77,9 +82,45 @@ def test_without_a_block_the_client_shall_try_again(node: StubNode, refusal: All
     answers = begin(node, new_producer(), 5)
     node.controller.answer(refusal)
     assert [(a.error_code, a.producer_id, a.producer_epoch) for a in answers] == [(LOAD_IN_PROGRESS, -1, -1)]
+    assert ask(node, new_producer()).error_code == LOAD_IN_PROGRESS
+    assert len(node.controller.sent) == 1
+    pass_time(node, RETRY_BACKOFF_MS)
     again = begin(node, new_producer(), 5)
     give(node, 7)
     assert again[0].producer_id == 7
+
+
+def test_a_client_does_not_wait_as_long_as_the_link_to_the_controller(node: StubNode) -> None:
+    first = begin(node, new_producer(), 5)
+    pass_time(node, MAX_WAIT_MS - 1)
+    second = begin(node, new_producer(), 5)
+    assert first == second == []
+    pass_time(node, 1)
+    assert [each[0].error_code for each in (first, second)] == [LOAD_IN_PROGRESS] * 2
+    third = begin(node, new_producer(), 5)
+    assert len(node.controller.sent) == 1
+    give(node, 40)
+    assert third[0].producer_id == 40
+    pass_time(node, MAX_WAIT_MS)
+    assert take(node, 1) == [41]
+
+
+def test_a_wait_that_is_over_does_not_end_a_later_one(node: StubNode) -> None:
+    begin(node, new_producer(), 5)
+    give(node, 0, length=1)
+    give(node, 1, length=1)
+    assert take(node, 1) == [1]
+    pass_time(node, MAX_WAIT_MS - 1)
+    later = begin(node, new_producer(), 5)
+    pass_time(node, 1)
+    assert later == []
+
+
+def test_the_number_of_clients_that_wait_is_bounded(node: StubNode) -> None:
+    waiting = [begin(node, new_producer(), 5) for _ in range(MAX_WAITING)]
+    assert ask(node, new_producer()).error_code == LOAD_IN_PROGRESS
+    give(node, 0, length=MAX_WAITING)
+    assert [each[0].producer_id for each in waiting] == list(range(MAX_WAITING))
 
 
 def test_an_id_that_the_producer_had_makes_no_difference(node: StubNode) -> None:

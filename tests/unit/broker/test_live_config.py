@@ -107,7 +107,7 @@ def test_the_cleaner_takes_new_settings(name: str, value: str, expected: object)
 def test_what_is_read_each_time(name: str, value: str, field: str, expected: object) -> None:
     node = ConfigNode()
     told: list[tuple[ServerConfig, ServerConfig]] = []
-    node.live.on_change.append(lambda before, after: told.append((before, after)))
+    node.live.on_change.add(lambda before, after: told.append((before, after)))
     set_for_all(node, name, value)
     assert getattr(node.config, field) == expected
     ((before, after),) = told

@@ -8,8 +8,8 @@ import pytest
 from support.brokers.handler_calls import ask, begin, versions_of
 from support.brokers.nodes import LogNode
 from support.brokers.stub import topic, topic_id
-from tailrace.metadata.partition_registration import UNASSIGNED_DIRECTORY
-from tailrace.model.ids import TopicPartition
+from tailrace.metadata.versions import LATEST_METADATA_VERSION, METADATA_VERSION
+from tailrace.model.ids import UNASSIGNED_DIRECTORY, TopicPartition
 from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -118,7 +118,8 @@ def test_a_partition_is_moved_and_goes_on(node: LogNode, version: int) -> None:
     assert node.logs.log(P0).log_end_offset == 3
 
 
-def test_the_controller_hears_where_it_is_now(node: LogNode) -> None:
+def test_the_directory_is_reported_to_the_controller_after_a_move(node: LogNode) -> None:
+    node.image.features[METADATA_VERSION] = LATEST_METADATA_VERSION
     move(node, "/b")
     node.run()
     ((sent, _),) = node.controller.sent

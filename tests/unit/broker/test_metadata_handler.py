@@ -5,7 +5,7 @@ import pytest
 from support.brokers.handler_calls import ask, begin, versions_of
 from support.brokers.stub import CLUSTER_ID, StubNode, broker, topic, topic_id
 from tailrace.broker.forwarding import LONGEST_WAIT_MS
-from tailrace.metadata.partition_registration import LOST_DIRECTORY
+from tailrace.model.ids import LOST_DIRECTORY
 from tailrace.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 

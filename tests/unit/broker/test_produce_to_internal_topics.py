@@ -31,7 +31,7 @@ def code(answer: Any) -> int:
 def test_clients_do_not_write_to_the_coordinators_topics(topic: str, version: int) -> None:
     broker, client = started()
     request = produce_request(topic, bytes(batch()))
-    request.topic_data[0].topic_id = broker.node.image.topics[topic].id.raw
+    request.topic_data[0].topic_id = broker.node.image.topics[topic].id
     for _ in range(4):  # the later ones take the short way
         assert code(client.ask(request, version)) == InvalidTopicError.code
     log = broker.node.replicas.partition(topic, 0).log

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tailrace.broker.purgatory import Operation, Purgatory, Watched
+from tailrace.model.listeners import Listeners
 from tailrace.sim.clock import SimClock
 
 
 class Thing:
     def __init__(self) -> None:
-        self.on_moved: Callable[[Thing], None] | None = None
+        self.on_moved: Listeners[Thing] = Listeners()
         self.value = 0
 
     def move(self, value: int) -> None:
         self.value = value
-        if self.on_moved is not None:
-            self.on_moved(self)
+        self.on_moved(self)
 
 
 class Waits(Operation):
@@ -41,7 +39,7 @@ def test_what_is_true_already_does_not_wait() -> None:
     purgatory.wait(operation, [thing], 1000)
     assert operation.outcome == ["completed"]
     assert len(purgatory) == 0
-    assert thing.on_moved is None
+    assert thing.on_moved.listeners == ()
 
 
 def test_it_completes_when_enough_has_moved() -> None:
@@ -52,7 +50,7 @@ def test_it_completes_when_enough_has_moved() -> None:
     assert operation.outcome == []
     second.move(1)
     assert operation.outcome == ["completed"]
-    assert (first.on_moved, second.on_moved) == (None, None)
+    assert (first.on_moved.listeners, second.on_moved.listeners) == ((), ())
 
 
 def test_it_expires_at_its_deadline_and_not_before() -> None:
@@ -101,3 +99,16 @@ def test_ended_operations_with_far_deadlines_do_not_pile_up() -> None:
         purgatory.wait(operation, [thing], 2**31 - 1)
         thing.move(1)
     assert len(purgatory._deadlines) < 2_000
+
+
+def test_other_listeners_stay_when_the_last_watcher_leaves() -> None:
+    purgatory, thing = Purgatory(SimClock()), Thing()
+    moved: list[Thing] = []
+    thing.on_moved.add(moved.append)
+    first, second = Waits([thing], 1), Waits([thing], 2)
+    purgatory.wait(first, [thing], 500)
+    purgatory.wait(second, [thing], 500)
+    assert len(thing.on_moved.listeners) == 2  # one for the purgatory, regardless of the number of watchers
+    thing.move(2)
+    assert (first.outcome, second.outcome, moved) == (["completed"], ["completed"], [thing])
+    assert thing.on_moved.listeners == (moved.append,)

@@ -30,7 +30,7 @@ class Rig:
 
     @property
     def now_ms(self) -> int:
-        return self.broker.world.clock.now_ms()
+        return self.broker.clock.now_ms()
 
     def batch(self, *, keyless: Collection[int] = (), early: Collection[int] = (), **fields: Any) -> bytes:
         """Ten records of which some have no key, or a timestamp of more than an hour ago."""

@@ -126,7 +126,8 @@ def test_deleting_asks_first(broker: AdministeredBroker, run: Run) -> None:
     code, _, err = run("topic", "delete", "orders")
     assert (code, "orders" in broker.topics) == (1, True)
     assert err == (
-        "error: Delete orders with all records? Nobody is here to be asked\nhint: say --yes if you mean it\n"
+        "error: no terminal to confirm on: Delete orders with all records?\n"
+        "hint: pass --yes to proceed without confirmation\n"
     )
     assert run("topic", "delete", "orders", "--yes") == (0, "done action=deleted topic=orders\n", "")
     assert broker.topics == {}
@@ -168,7 +169,7 @@ def test_a_broker_that_is_not_there(run: Run) -> None:
     assert (code, out) == (1, "")
     assert err == (
         "error: no broker at 127.0.0.1:1: Connection refused\n"
-        "hint: start one with `tailrace serve`, or say where it is: --bootstrap HOST:PORT or TAILRACE_BOOTSTRAP\n"
+        "hint: start one with `tailrace serve`, or pass its address: --bootstrap HOST:PORT or TAILRACE_BOOTSTRAP\n"
     )
     code, _, err = run("topic", "list", "--bootstrap", "nonsense")
     assert (code, err.splitlines()[0]) == (1, "error: 'nonsense' is no address of a broker")

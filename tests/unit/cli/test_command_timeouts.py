@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.brokers.quorate import controller_file
 from support.brokers.scripted import HANG_UP, NO_ANSWER, ScriptedBroker
 from tailrace.cli import remote
 from tailrace.cli.command_tree import tree_of
@@ -58,6 +59,12 @@ COMMANDS_WITH_A_TIMEOUT = """
     cluster quorum
     cluster dirs
     cluster features
+    cluster features upgrade --feature metadata.version=30
+    cluster features downgrade --feature transaction.version=1
+    cluster features disable --feature group.version
+    cluster controllers add --config CONTROLLER
+    cluster controllers remove 3
+    cluster unregister 3 --yes
     txn list
     txn describe x
     txn producers orders
@@ -116,9 +123,10 @@ def seconds_of(broker: ScriptedBroker, clock: Clock, tmp_path: Path) -> Callable
     """How long a command took, which must fail."""
     lines = tmp_path / "lines"
     lines.write_text("a\nb\n")
+    files = {"LINES": lines, "CONTROLLER": controller_file(tmp_path)}
 
     def seconds_of(command: str, timeout_s: float) -> float:
-        arguments = [str(lines) if word == "LINES" else word for word in command.split()]
+        arguments = [str(files.get(word, word)) for word in command.split()]
         began_s = clock.now_s()
         assert main([*arguments, "--bootstrap", broker.address, "--timeout", str(timeout_s)]) == 1
         return clock.now_s() - began_s

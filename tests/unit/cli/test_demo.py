@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
 
+from support.terminals import run_on_terminal
 from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Scene
 from tailrace.cli.demo_latency import RECENT_S, Latencies
 from tailrace.cli.demo_orders import NO_ORDER, Order, Orders, number_of
@@ -414,24 +410,14 @@ def test_once(tmp_path: Path) -> None:
 
 
 def test_once_on_a_terminal(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
-    environment |= {"TMPDIR": str(tmp_path), "TERM": "xterm-256color"}
     command = [*TAILRACE, "demo", "--once", "--no-spark", "--orders", "8000"]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as demo:
-        os.close(theirs)
-        said = b""
-        with suppress(OSError):  # the end of a terminal is an error on Linux
-            while piece := os.read(ours, 65536):
-                said += piece
-    os.close(ours)
-    assert demo.returncode == 0
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+    code, shown = run_on_terminal(command, variables={"TMPDIR": str(tmp_path)})
+    assert code == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     assert max(map(len, text.splitlines())) <= 80
     assert text.count("In another terminal") >= 2, "it was drawn again and again"
     assert "✓ 8,000 orders: none lost, none twice, all in order" in text
-    assert said.count(b"\x1b[?25h") >= said.count(b"\x1b[?25l") > 0, "the cursor is shown again"
+    assert shown.count("\x1b[?25h") >= shown.count("\x1b[?25l") > 0, "the cursor is shown again"
 
 
 def test_it_survives_a_killed_broker_and_serves_until_ctrl_c(tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def test_deleting(broker: CoordinatingBroker, run: Run) -> None:
     code, _, err = run("group", "delete", "idle")
     assert (code, err.splitlines()[0]) == (
         1,
-        "error: Delete idle with all committed offsets? Nobody is here to be asked",
+        "error: no terminal to confirm on: Delete idle with all committed offsets?",
     )
     (done,) = items(run, "group", "delete", "idle", "--topic", "orders", "--yes")
     assert (done["action"], done["partitions"], broker.groups["idle"].offsets) == ("offsets deleted", 1, {})

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import pty
 import re
 import shutil
 import signal
@@ -16,6 +15,7 @@ import pytest
 
 from support.logs.data_dirs import DataDirectory, contents, last_values
 from support.logs.sample_log import GOLDEN
+from support.terminals import run_on_terminal
 from tailrace.cli import compact_run, log_compact
 from tailrace.cli.compact_plan import make_plan
 from tailrace.cli.compact_run import INTERRUPTED, CompactionRun, Settings
@@ -506,15 +506,9 @@ def test_a_second_signal_ends_it_at_once(
 
 
 def on_a_terminal(columns: int, *arguments: object) -> tuple[int, str]:
-    owner, terminal = pty.openpty()
     command = [sys.executable, "-m", "tailrace", "log", "compact", *map(str, arguments)]
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
-    environment.pop("NO_COLOR", None)
-    process = subprocess.run(command, stdout=terminal, stderr=subprocess.DEVNULL, check=False, env=environment)
-    os.close(terminal)
-    shown = os.read(owner, 100_000).decode()
-    os.close(owner)
-    return process.returncode, COLOURS.sub("", shown)
+    code, shown = run_on_terminal(command, columns=columns, stderr=subprocess.DEVNULL)
+    return code, COLOURS.sub("", shown)
 
 
 def test_a_terminal_gets_a_bar_and_a_table(data: DataDirectory) -> None:

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shutil
-import subprocess
 import sys
 from io import StringIO
 from pathlib import Path
@@ -16,6 +14,7 @@ from rich.console import Console
 
 from support.logs.data_dirs import CLUSTER, DIRECTORY, DataDirectory, contents
 from support.logs.sample_log import GOLDEN, GOLDEN_PARTITIONS
+from support.terminals import run_on_terminal
 from tailrace.cli import dir_facts, log_dirs
 from tailrace.cli.dir_facts import Cleaning
 from tailrace.cli.dir_text import Pictures, bar, percent, shares, shortened
@@ -439,10 +438,6 @@ def test_little_is_read_of_each_partition(
 
 
 def test_a_terminal_gets_the_picture(data: DataDirectory) -> None:
-    owner, terminal = pty.openpty()
-    command = [sys.executable, "-m", "tailrace", "log", "dirs", str(data)]
-    subprocess.run(command, stdout=terminal, check=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "120"})
-    os.close(terminal)
-    shown = os.read(owner, 100_000).decode().replace("\r\n", "\n")
-    os.close(owner)
-    assert COLOURS.sub("", shown) == COLOURS.sub("", on_a_terminal(data))
+    code, shown = run_on_terminal([sys.executable, "-m", "tailrace", "log", "dirs", str(data)], columns=120)
+    assert code == 0
+    assert COLOURS.sub("", shown).replace("\r\n", "\n") == COLOURS.sub("", on_a_terminal(data))

@@ -4,9 +4,7 @@ import base64
 import io
 import json
 import os
-import pty
 import struct
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from rich.console import Console
 
 from suite.seeds import examples
 from support.logs.sample_log import ABORTING, GOLDEN, GOLDEN_PARTITIONS, START_MS, TOPIC_ID, copy_sample
+from support.terminals import run_on_terminal
 from tailrace.cli.dump_items import log_items
 from tailrace.cli.dump_text import Tables
 from tailrace.cli.main import main
@@ -394,13 +393,8 @@ def test_records_stand_under_their_batch(sample: Path) -> None:
 
 def test_the_terminal_is_asked_for(sample: Path) -> None:
     """The whole way: a process whose output is a terminal."""
-    owner, terminal = pty.openpty()
-    command = [sys.executable, "-m", "tailrace", "log", "dump", str(sample / "partition.metadata")]
-    process = subprocess.run(command, stdout=terminal, check=False, env={**os.environ, "TERM": "xterm"})
-    os.close(terminal)
-    shown = os.read(owner, 10_000).decode()
-    os.close(owner)
-    assert process.returncode == 0
+    code, shown = run_on_terminal([sys.executable, "-m", "tailrace", "log", "dump", sample / "partition.metadata"])
+    assert code == 0
     assert "topic id" in shown
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from tailrace.cli.log_lines import MAX_MESSAGE_CHARACTERS, JsonLines, TextLines
+from tailrace.cli.log_lines import MAX_MESSAGE_CHARACTERS, JsonLines, TextLines, write_log_lines
 
 
 def line(formatter: logging.Formatter, message: str, *args: object, error: BaseException | None = None) -> str:
@@ -48,3 +49,33 @@ def test_a_line_of_json() -> None:
         "logger": "tailrace.test",
         "message": "a\nb",
     }
+
+
+def test_a_line_of_json_keeps_letters_that_are_not_ascii() -> None:
+    """An operator searches the log for the name of a client as it is."""
+    written = line(JsonLines(), "client %s", "café 東京")
+    assert '"message": "client café 東京"' in written
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """With its level and handlers restored."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield root
+    root.setLevel(level)
+    root.handlers[:] = handlers
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"), [("text", "INFO    [tailrace.test] once"), ("json", '"message": "once"')]
+)
+def test_an_event_is_written_once_in_the_form_of_the_last_call(
+    capsys: pytest.CaptureFixture[str], root_logger: logging.Logger, form: str, expected: str
+) -> None:
+    write_log_lines("info", "json" if form == "text" else "text")
+    write_log_lines("info", form)
+    logging.getLogger("tailrace.test").info("once")
+    logging.getLogger("tailrace.test").debug("below the level")
+    (written,) = capsys.readouterr().err.splitlines()
+    assert expected in written

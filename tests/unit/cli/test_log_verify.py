@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from support.logs.sample_log import GOLDEN, copy_sample
+from support.terminals import run_on_terminal
 from tailrace.cli.main import main
 
 Captured = pytest.CaptureFixture[str]
@@ -139,15 +138,8 @@ def test_hostile_names_are_escaped(capsys: Captured, sample: Path) -> None:
 
 def test_a_terminal_gets_colour_and_a_bar(sample: Path) -> None:
     damage(sample)
-    owner, terminal = pty.openpty()
-    command = [sys.executable, "-m", "tailrace", "log", "verify", str(sample)]
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200"}
-    environment.pop("NO_COLOR", None)
-    process = subprocess.run(command, stdout=terminal, check=False, env=environment)
-    os.close(terminal)
-    shown = os.read(owner, 100_000).decode()
-    os.close(owner)
-    assert process.returncode == 1
+    code, shown = run_on_terminal([sys.executable, "-m", "tailrace", "log", "verify", sample], columns=200)
+    assert code == 1
     assert "1 error" in shown
     assert "\x1b[1;31merror: " in shown
 

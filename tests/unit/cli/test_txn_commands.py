@@ -119,7 +119,7 @@ def test_aborting_by_id(broker: TransactingBroker, run: Run) -> None:
     code, _, err = run("abort", "copier-1")
     assert (code, err.splitlines()[0]) == (
         1,
-        "error: Abort the open transaction of copier-1, so that its producer fails? Nobody is here to be asked",
+        "error: no terminal to confirm on: Abort the open transaction of copier-1, so that its producer fails?",
     )
     (done,) = items(run, "abort", "copier-1", "--yes")
     assert (done["action"], done["epoch"], broker.transactions["copier-1"].state) == ("aborted", 4, "Empty")

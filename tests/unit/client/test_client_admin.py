@@ -10,6 +10,7 @@ from tailrace.client.cluster import Cluster
 from tailrace.client.cluster_admin import ClusterAdmin
 from tailrace.client.config_admin import ConfigAdmin, Resource
 from tailrace.client.errors import NoAnswerError, class_of
+from tailrace.client.feature_admin import FeatureAdmin
 from tailrace.client.offsets import EARLIEST, LATEST
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.api_versions import (
@@ -203,6 +204,27 @@ def test_settings_are_described_and_changed(broker: ScriptedBroker, cluster: Clu
         admin.alter(Resource.topic("orders"), values={"x": "1"})
 
 
+@pytest.mark.parametrize(
+    ("resource", "overrides"),
+    [
+        (Resource.topic("orders"), {"topic"}),
+        (Resource.broker(1), {"broker"}),
+        (Resource.cluster_default(), {"cluster default"}),
+    ],
+)
+def test_a_value_set_for_the_resource_itself_is_its_override(
+    broker: ScriptedBroker, cluster: Cluster, resource: Resource, overrides: set[str]
+) -> None:
+    entries = [
+        DescribeConfigsResourceResult(name=f"{source}", value="1", config_source=source) for source in range(1, 6)
+    ]
+    broker.answers[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(
+        results=[DescribeConfigsResult(configs=entries)]
+    )
+    described = ConfigAdmin(cluster).describe(resource)
+    assert {entry.source for entry in described if entry.is_override} == overrides
+
+
 def test_directories_features_and_a_disk_that_is_gone(broker: ScriptedBroker, cluster: Cluster) -> None:
     parts = [DescribeLogDirsPartition(partition_index=at, partition_size=size) for at, size in enumerate([1, 9])]
     good = DescribeLogDirsResult(log_dir="/b", topics=[DescribeLogDirsTopic(name="orders", partitions=parts)])
@@ -223,4 +245,4 @@ def test_directories_features_and_a_disk_that_is_gone(broker: ScriptedBroker, cl
         return response
 
     broker.answers[ApiVersionsRequest] = versions
-    assert ClusterAdmin(cluster).features() == [("metadata.version", (7, 30), 29)]
+    assert FeatureAdmin(cluster).features() == [("metadata.version", (7, 30), 29)]

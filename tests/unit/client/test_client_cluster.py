@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import itertools
+import socket
+from threading import Thread
 
 import pytest
 
@@ -135,6 +137,20 @@ def test_a_partition_without_a_leader_is_asked_about_again(broker: ScriptedBroke
 def test_one_bootstrap_address_that_answers_is_enough(broker: ScriptedBroker) -> None:
     with Cluster(["127.0.0.1:1", broker.address]) as cluster:
         assert cluster.topics() == []
+
+
+def test_an_address_that_accepts_connections_and_closes_them_does_not_hide_the_next(broker: ScriptedBroker) -> None:
+    """Such as a proxy in front of a broker that is down."""
+
+    def close(listener: socket.socket) -> None:
+        listener.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        closing = Thread(target=close, args=(proxy,))
+        closing.start()
+        with Cluster([f"127.0.0.1:{proxy.getsockname()[1]}", broker.address]) as cluster:
+            assert cluster.refresh(None).topics == []
+        closing.join()
 
 
 def test_nobody_at_all_is_told_at_once(pauses: Pauses) -> None:

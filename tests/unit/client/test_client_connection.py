@@ -11,7 +11,9 @@ from tailrace.client.connection import Connection, wait_for
 from tailrace.client.deadline import Deadline
 from tailrace.client.errors import BadAddressError, BrokerUnreachableError, ConnectionLostError, NoAnswerError
 from tailrace.model.errors import UnsupportedVersionError
-from tailrace.protocol.messages.api_versions import ApiVersionsRequest
+from tailrace.protocol.frame import encode_response
+from tailrace.protocol.headers import RequestHeader
+from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from tailrace.protocol.messages.list_offsets import ListOffsetsRequest
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -21,6 +23,16 @@ METADATA = MetadataRequest.KEY
 
 def opened(broker: ScriptedBroker, **options: int) -> Connection:
     return Connection.open(Address.parse(broker.address), timeout_s=10, **options)
+
+
+def negotiated(ours: socket.socket, theirs: socket.socket) -> Connection:
+    """A connection over a pair of sockets whose other end has Metadata v0 and nothing else."""
+    header = RequestHeader(request_api_key=18, request_api_version=4, correlation_id=1)
+    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=METADATA)])
+    theirs.sendall(b"".join(bytes(part) for part in encode_response(header, response)))
+    connection = Connection(ours, Address("pair", 1), "test")
+    connection.negotiate(Deadline(10))
+    return connection
 
 
 def test_the_highest_version_that_both_sides_have_is_spoken(broker: ScriptedBroker) -> None:
@@ -79,7 +91,7 @@ def test_a_request_without_an_answer_is_not_waited_for(broker: ScriptedBroker) -
         connection.submit(ListOffsetsRequest(), 10, is_answered=False)
         assert connection.awaited == 0
         connection.call(MetadataRequest(), 10)
-        with pytest.raises(ConnectionLostError, match="nothing was asked"):
+        with pytest.raises(ConnectionLostError, match="waits for a response"):
             connection.receive(0.01)
 
 
@@ -93,11 +105,13 @@ def test_a_call_in_the_midst_of_others_is_refused(broker: ScriptedBroker) -> Non
 def test_an_answer_that_does_not_come_ends_a_call_and_its_connection(broker: ScriptedBroker) -> None:
     broker.answers[MetadataRequest] = lambda _: NO_ANSWER
     with opened(broker) as connection:
-        with pytest.raises(NoAnswerError, match=r"no answer of 127\.0\.0\.1"):
+        with pytest.raises(NoAnswerError, match=r"no response of 127\.0\.0\.1"):
             connection.call(MetadataRequest(), 0.05)
         assert connection.is_closed
         with pytest.raises(ConnectionLostError, match="is closed"):
             connection.submit(MetadataRequest(), 10)
+        with pytest.raises(ConnectionLostError, match="is closed"):
+            connection.receive(10)
 
 
 def test_a_broker_that_hangs_up(broker: ScriptedBroker) -> None:
@@ -111,18 +125,17 @@ def test_a_size_that_no_answer_has_is_not_believed(broker: ScriptedBroker, size:
     broker.answers[MetadataRequest] = lambda _: struct.pack(">i", size)
     with (
         opened(broker, max_response_bytes=1 << 16) as connection,
-        pytest.raises(ConnectionLostError, match=f"an answer of {size} bytes"),
+        pytest.raises(ConnectionLostError, match=f"a response of {size} bytes"),
     ):
         connection.call(MetadataRequest(), 10)
 
 
 def test_an_answer_to_another_question_closes() -> None:
     ours, theirs = socket.socketpair()
-    with theirs, Connection(ours, Address("pair", 1), "test") as connection:
-        connection._versions = {METADATA: (0, 0)}
+    with theirs, negotiated(ours, theirs) as connection:
         correlation_id = connection.submit(MetadataRequest(), 10)
         theirs.sendall(struct.pack(">iiii", 12, correlation_id + 1, 0, 0))
-        with pytest.raises(ConnectionLostError, match=f"it answers {correlation_id + 1} when asked {correlation_id}"):
+        with pytest.raises(ConnectionLostError, match=f"to request {correlation_id + 1} instead of {correlation_id}"):
             connection.receive(10)
         assert connection.is_closed
 
@@ -135,8 +148,7 @@ def test_garbage_for_an_answer_closes(broker: ScriptedBroker) -> None:
 
 def test_a_deadline_in_the_middle_of_an_answer_loses_nothing() -> None:
     ours, theirs = socket.socketpair()
-    with theirs, Connection(ours, Address("pair", 1), "test") as connection:
-        connection._versions = {METADATA: (0, 0)}
+    with theirs, negotiated(ours, theirs) as connection:
         correlation_id = connection.submit(MetadataRequest(), 10)
         answer = struct.pack(">iiii", 12, correlation_id, 0, 0)
         for piece in (answer[:2], answer[2:9], answer[9:]):

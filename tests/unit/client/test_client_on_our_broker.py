@@ -21,6 +21,7 @@ from tailrace.client.consumer import Consumer
 from tailrace.client.errors import class_of
 from tailrace.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from tailrace.client.producer import Producer
+from tailrace.client.quorum_admin import QuorumAdmin
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.message import Response
 from tailrace.record.compression import CODEC_NAMES
@@ -126,7 +127,7 @@ def test_administration(cluster: Cluster) -> None:
     ):
         with pytest.raises(class_of(code)):
             attempt()
-    described, quorum = ClusterAdmin(cluster).describe(), ClusterAdmin(cluster).quorum()
+    described, quorum = ClusterAdmin(cluster).describe(), QuorumAdmin(cluster).describe()
     assert [each.node_id for each in described.brokers] == [quorum.leader_id]
     admin.delete_topic("administered")
     assert "administered" not in {topic.name for topic in admin.topics()}

@@ -13,9 +13,9 @@ import tailrace
 from tailrace.cli.main import main
 from tailrace.client.admin import Admin
 from tailrace.client.cluster import Cluster
-from tailrace.client.cluster_admin import SAFE_DOWNGRADE, UPGRADE, ClusterAdmin
 from tailrace.client.consumer import Consumer
 from tailrace.client.errors import class_of
+from tailrace.client.feature_admin import SAFE_DOWNGRADE, UPGRADE, FeatureAdmin
 from tailrace.client.group_admin import GroupAdmin
 from tailrace.client.group_consumer import GroupConsumer
 from tailrace.client.offsets import READ_COMMITTED
@@ -105,8 +105,8 @@ def test_members_come_and_go(broker: tailrace.Broker, cluster: Cluster) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_transactions(cluster: Cluster, version: int) -> None:
     kind = UPGRADE if version == 2 else SAFE_DOWNGRADE
-    if next(each.level for each in ClusterAdmin(cluster).features() if each.name == "transaction.version") != version:
-        ClusterAdmin(cluster).update_feature("transaction.version", version, upgrade_type=kind)
+    if next(each.level for each in FeatureAdmin(cluster).features() if each.name == "transaction.version") != version:
+        FeatureAdmin(cluster).update({"transaction.version": version}, upgrade_type=kind)
     topic, group = f"paid-{version}", f"payers-{version}"
     Admin(cluster).create_topic(topic, partitions=2)
     place = TopicPartition(topic, 0)

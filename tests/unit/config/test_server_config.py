@@ -141,7 +141,6 @@ REFUSED: Final[list[tuple[str, dict[str, str]]]] = [
         {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
     ),
     ("controller.quorum.voters", {"controller.quorum.voters": "2@localhost:9093"}),
-    ("controller.quorum.voters", {"controller.quorum.voters": "1@a:1,2@b:1"}),
     ("controller.quorum.voters", {"controller.quorum.voters": "localhost:9093"}),
     ("controller.quorum.bootstrap.servers", {"controller.quorum.bootstrap.servers": ""}),
     ("broker.heartbeat.interval.ms", {"broker.heartbeat.interval.ms": "5000"}),
@@ -221,3 +220,108 @@ def test_defaults_of_security_are_not_asking_for_it() -> None:
     given = {name: row.default_text for name, row in rows.items() if row.default_text is not None}
     assert len(given) > 30
     ServerConfig.single_node(given | {"authorizer.class.name": "", "ssl.keystore.location": ""})
+
+
+def storage(**changes: str) -> ServerConfig:
+    settings = parse_properties(SAMPLE) | {name.replace("_", "."): text for name, text in changes.items()}
+    return ServerConfig.for_storage(settings)
+
+
+def test_directories_may_be_those_of_any_role() -> None:
+    both = storage(sasl_enabled_mechanisms="SCRAM-SHA-256", controller_quorum_voters="1@a:1,2@b:1")
+    assert (both.is_broker, both.is_controller) == (True, True)
+    assert both.advertised_controller_listeners == (Listener("CONTROLLER", "localhost", 9093),)
+    listeners = {"listeners": "CONTROLLER://:9093,SECOND://b:2", "controller_listener_names": "SECOND,CONTROLLER"}
+    controller = storage(process_roles="controller", advertised_listeners="CONTROLLER://a:1", **listeners)
+    assert controller.advertised_controller_listeners == (Listener("SECOND", "b", 2), Listener("CONTROLLER", "a", 1))
+    broker = storage(process_roles="broker", listeners="PLAINTEXT://:9092", advertised_listeners="PLAINTEXT://a:1")
+    assert broker.advertised_controller_listeners == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"process_roles": "broker"}, "CONTROLLER is a controller listener"),
+        ({"controller_listener_names": "OTHER"}, "controller.listener.names=OTHER: none is among listeners"),
+        ({"controller_quorum_voters": "2@a:1"}, "must contain this node, 1"),
+        ({"node_id": "-1"}, "node.id"),
+    ],
+)
+def test_contradictions_are_refused_for_directories_too(changes: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        storage(**changes)
+
+
+MEMBER: Final = {
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@one:9093,2@two:9093,3@three:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://one:9093",
+}
+
+
+def test_a_controller_among_three_voters_is_neither_alone_nor_a_founder() -> None:
+    member = ServerConfig.of(MEMBER)
+    assert not member.is_alone
+    assert not member.is_founder
+    assert [each.id for each in member.controller_quorum_voters] == [1, 2, 3]
+    changed = member.with_settings({**MEMBER, "log.cleaner.threads": "2"})
+    assert changed.broker.cleaner.log_cleaner_threads == 2
+
+
+def test_a_broker_among_members_names_where_clients_reach_it() -> None:
+    broker = {**MEMBER, "node.id": "11", "process.roles": "broker", "listeners": "PLAINTEXT://eleven:9092"}
+    assert not ServerConfig.of(broker).is_alone
+    with pytest.raises(ConfigError, match="controller listener"):
+        ServerConfig.of({**broker, "listeners": "PLAINTEXT://eleven:9092,CONTROLLER://eleven:9093"})
+    with pytest.raises(ConfigError, match=r"inter\.broker\.listener\.name"):
+        ServerConfig.of({**broker, "inter.broker.listener.name": "OTHER"})
+
+
+def test_a_node_that_others_cannot_find_is_alone() -> None:
+    assert ServerConfig.single_node({"listeners": "PLAINTEXT://127.0.0.1:0"}).is_alone
+    assert ServerConfig.single_node({"controller.quorum.voters": "1@localhost:9093"}).is_alone
+
+
+def test_the_only_controller_with_a_known_address_can_get_others() -> None:
+    config = ServerConfig.of(parse_properties(SAMPLE))
+    assert config.is_founder
+    assert not config.is_alone
+
+
+@pytest.mark.parametrize(
+    ("listeners", "server", "is_founder"),
+    [
+        ("CONTROLLER://:9093", "localhost:9093", True),
+        ("CONTROLLER://:9093", "controller-1:9093", False),
+        ("CONTROLLER://:9093", "localhost:9094", False),
+        ("CONTROLLER://controller-1:9093", "controller-1:9093", True),
+        ("CONTROLLER://controller-2:9093", "controller-1:9093", False),
+    ],
+)
+def test_a_controller_that_names_the_address_of_another_founds_no_cluster(
+    listeners: str, server: str, is_founder: bool
+) -> None:
+    settings = parse_properties(SAMPLE) | {
+        "process.roles": "controller",
+        "listeners": listeners,
+        "controller.quorum.bootstrap.servers": server,
+    }
+    del settings["advertised.listeners"]
+    assert ServerConfig.of(settings).is_founder is is_founder
+
+
+def test_an_advertised_address_is_an_address_of_this_controller() -> None:
+    settings = parse_properties(SAMPLE) | {
+        "advertised.listeners": "PLAINTEXT://server-1:9092,CONTROLLER://server-1:9093",
+        "controller.quorum.bootstrap.servers": "server-1:9093",
+    }
+    assert ServerConfig.of(settings).is_founder
+
+
+def test_a_process_has_either_role_or_both() -> None:
+    assert ServerConfig.of(MEMBER).is_controller
+    broker = {"process.roles": "broker", "controller.quorum.voters": "1@one:9093", "node.id": "11"}
+    assert not ServerConfig.single_node({**broker, "listeners": "PLAINTEXT://127.0.0.1:0"}).is_founder

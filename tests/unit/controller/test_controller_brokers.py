@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.metadata.controllers import ControllerRig, MemoryQuorum, topic
+from support.metadata.controllers import TICK_MS, ControllerRig, MemoryQuorum, topic
 from tailrace.metadata.partition_registration import NO_LEADER
 from tailrace.metadata.versions import ELR_VERSION, METADATA_VERSION
 from tailrace.protocol.messages.assign_replicas_to_dirs import (
@@ -30,6 +30,14 @@ def two_and_a_topic() -> ControllerRig:
 # Registration
 
 
+def record_of(rig: ControllerRig) -> RegisterBrokerRecord:
+    """The registration that is the newest batch of the log."""
+    (written,) = rig.quorum.batches[-1]
+    assert isinstance(written.record, RegisterBrokerRecord)
+    return written.record
+
+
+@pytest.mark.spec("RP-18", "RP-41")
 def test_a_registration_has_the_epoch_of_its_offset() -> None:
     rig = ControllerRig()
     next_offset = rig.quorum.log_end_offset
@@ -37,13 +45,12 @@ def test_a_registration_has_the_epoch_of_its_offset() -> None:
     assert (answer.error_code, answer.broker_epoch) == (0, next_offset)
     broker = rig.image.brokers[1]
     assert (broker.epoch, broker.rack, broker.is_fenced) == (next_offset, "r", True)
+    assert broker.incarnation_id == record_of(rig).incarnation_id != bytes(16)
     endpoint = broker.endpoint("PLAINTEXT")
     assert endpoint is not None
     assert (endpoint.host, endpoint.port) == ("h", 9092)
     assert broker.endpoint("SSL") is None
-    (record,) = rig.quorum.batches[-1]
-    assert isinstance(record.record, RegisterBrokerRecord)
-    assert record.version == 4
+    assert rig.quorum.batches[-1][0].version == 4
 
 
 @pytest.mark.parametrize(
@@ -54,7 +61,12 @@ def test_a_registration_has_the_epoch_of_its_offset() -> None:
         ({"log_dirs": [b"d" * 16, b"d" * 16]}, 119),
         ({"log_dirs": [bytes(15) + b"\x05"]}, 119),
         ({"is_migrating_zk_broker": True}, 102),
-        ({"features": []}, 35),
+        ({"features": []}, 119),
+        ({"listeners": [Listener(name="", host="h", port=1)]}, 119),
+        ({"listeners": [Listener(name="A", host="", port=1)]}, 119),
+        ({"listeners": [Listener(name="A", host="h", port=0)]}, 119),
+        ({"listeners": [Listener(name="A", host="h", port=1, security_protocol=4)]}, 119),
+        ({"listeners": [Listener(name="A", host="h", port=1, security_protocol=-1)]}, 119),
         ({"features": [Feature(name=METADATA_VERSION, min_supported_version=7, max_supported_version=29)]}, 35),
         ({"features": [Feature(name=METADATA_VERSION, min_supported_version=31, max_supported_version=40)]}, 35),
     ],
@@ -71,6 +83,7 @@ def test_a_directory_belongs_to_one_broker() -> None:
     assert rig.register(2, log_dirs=list(rig.image.brokers[1].directories)).error_code == 119
 
 
+@pytest.mark.spec("RP-18")
 def test_an_id_is_taken_as_long_as_its_session_is_open() -> None:
     rig = ControllerRig().brokers(1)
     assert rig.register(1, incarnation=b"x" * 16).error_code == 101
@@ -83,6 +96,36 @@ def test_an_id_is_taken_as_long_as_its_session_is_open() -> None:
     assert rig.image.brokers[1].is_fenced
     assert rig.beat(1, epoch=before).error_code == 77
     assert rig.beat(1).error_code == 0
+
+
+@pytest.mark.spec("RP-18")
+def test_a_fenced_broker_that_sends_heartbeats_keeps_its_id() -> None:
+    """It starts, or has not caught up: another process with the id would take it in turns with this one."""
+    rig = ControllerRig()
+    rig.register(1)
+    assert rig.beat(1, current_metadata_offset=-1).is_fenced
+    assert rig.register(1, incarnation=b"x" * 16).error_code == 101
+    rig.pass_time(8_900)
+    assert rig.beat(1, current_metadata_offset=-1).is_fenced
+    rig.pass_time(8_900)
+    assert rig.register(1, incarnation=b"x" * 16).error_code == 101
+    rig.pass_time(200)
+    assert rig.register(1, incarnation=b"x" * 16).error_code == 0
+
+
+def test_a_broker_that_has_left_may_be_back_at_once() -> None:
+    rig = ControllerRig().brokers(1)
+    assert rig.beat(1, want_shut_down=True).should_shut_down
+    assert rig.register(1, incarnation=b"x" * 16).error_code == 0
+
+
+def test_fenced_brokers_have_no_session_with_a_new_controller() -> None:
+    rig = ControllerRig().brokers(1, 2)
+    rig.beat(1, want_shut_down=True)
+    rig.controller.resigned()
+    rig.controller.became_leader(2)
+    assert rig.register(1, incarnation=b"x" * 16).error_code == 0
+    assert rig.register(2, incarnation=b"x" * 16).error_code == 101
 
 
 def test_the_same_incarnation_may_say_more() -> None:
@@ -113,6 +156,7 @@ def test_features_that_only_another_release_knows_are_no_hindrance() -> None:
 # Heartbeats
 
 
+@pytest.mark.spec("RP-18")
 def test_unfenced_when_it_has_read_its_own_registration() -> None:
     rig = ControllerRig()
     rig.register(1)
@@ -136,24 +180,21 @@ def test_heartbeats_of_nobody() -> None:
     assert rig.beat(1, epoch=rig.epochs[1] + 1).error_code == 77
 
 
-@pytest.mark.spec("RP-02")
+@pytest.mark.spec("RP-02", "RP-18")
 def test_a_silent_broker_is_fenced_and_its_leaders_move() -> None:
     rig = two_and_a_topic()
     timeout_ms = rig.settings.config.broker_session_timeout_ms
-    rig.clock.ms += timeout_ms
-    rig.controller.tick(rig.clock.ms)
+    rig.pass_time(timeout_ms)
     assert not rig.image.brokers[1].is_fenced
     rig.beat(2)
-    rig.clock.ms += 1
-    rig.controller.tick(rig.clock.ms)
+    rig.pass_time(1)
     assert rig.image.brokers[1].is_fenced
     assert not rig.image.brokers[2].is_fenced
     partitions = rig.image.topics["t"].partitions
     assert (partitions[0].leader, partitions[0].isr, partitions[0].leader_epoch) == (2, (2,), 1)
     assert (partitions[1].leader, partitions[1].isr, partitions[1].leader_epoch) == (2, (2,), 0)
     assert {each.partition_epoch for each in partitions.values()} == {1}
-    rig.clock.ms += timeout_ms + 1
-    rig.controller.tick(rig.clock.ms)
+    rig.pass_time(timeout_ms + 1)
     assert (partitions[0].leader, partitions[0].isr) == (NO_LEADER, (2,))
     assert not rig.beat(1).is_fenced
     assert partitions[0].leader == NO_LEADER  # it is not in sync
@@ -161,6 +202,31 @@ def test_a_silent_broker_is_fenced_and_its_leaders_move() -> None:
     assert partitions[0].leader == 2
 
 
+def test_a_time_in_which_the_controller_did_not_run_counts_for_no_broker() -> None:
+    rig = two_and_a_topic()
+    timeout_ms = rig.settings.config.broker_session_timeout_ms
+    rig.pass_time(timeout_ms // 2)
+    rig.clock.ms += 10 * timeout_ms
+    rig.controller.tick(rig.clock.ms)
+    assert not rig.image.brokers[1].is_fenced
+    rig.pass_time(timeout_ms // 2)
+    assert not rig.image.brokers[1].is_fenced
+    rig.pass_time(TICK_MS)
+    assert rig.image.brokers[1].is_fenced
+
+
+def test_a_heartbeat_read_after_a_pause_and_before_the_tick_extends_no_session_beyond_its_timeout() -> None:
+    rig = two_and_a_topic()
+    timeout_ms = rig.settings.config.broker_session_timeout_ms
+    rig.clock.ms += 10 * timeout_ms
+    rig.beat(1)
+    rig.controller.tick(rig.clock.ms)
+    rig.pass_time(timeout_ms + TICK_MS)
+    assert rig.image.brokers[1].is_fenced
+    assert rig.register(1, incarnation=b"x" * 16).error_code == 0
+
+
+@pytest.mark.spec("RP-18")
 def test_a_broker_leaves_in_two_steps() -> None:
     rig = two_and_a_topic()
     first = rig.beat(1, want_shut_down=True)
@@ -201,8 +267,7 @@ def test_a_new_start_of_the_node_need_not_wait_for_its_own_session() -> None:
     rig = ControllerRig().brokers(100, 2)
     rig.create(topic("t", assignments={0: [100]}))
     again = ControllerRig(rig.quorum, starts=False)
-    again.controller.loaded(rig.state.image.records(), rig.state.image.offset, 1, 0)
-    again.image = rig.image
+    again.loader.loaded(again.loader.prepare(rig.image.records()), rig.image.offset, 1, 0)
     again.controller.became_leader(2)
     assert again.register(2, incarnation=b"x" * 16).error_code == 101
     assert again.register(100, incarnation=b"x" * 16).error_code == 0
@@ -231,11 +296,25 @@ def test_a_directory_that_fails_loses_its_leaders() -> None:
     assert rig.beat(1, offline_log_dirs=[bytes([1]) * 16]).error_code == 0
 
 
+def test_a_broker_is_not_unfenced_by_a_heartbeat_that_reports_a_failed_directory() -> None:
+    rig = ControllerRig()
+    rig.register(1, log_dirs=[b"a" * 16, b"b" * 16])
+    rig.beat(1)
+    rig.create(topic("t"))
+    assert assign(rig, 1, b"a" * 16) == [0]
+    rig.beat(1, want_fence=True)
+    assert rig.image.topics["t"].partitions[0].leader == NO_LEADER
+    assert rig.beat(1, offline_log_dirs=[b"a" * 16]).is_fenced
+    assert not rig.beat(1, offline_log_dirs=[b"a" * 16]).is_fenced
+    partition = rig.image.topics["t"].partitions[0]
+    assert (partition.leader, partition.isr) == (NO_LEADER, (1,))
+
+
 def assign(
     rig: ControllerRig, broker: int, directory: bytes, index: int = 0, topic_id: bytes | None = None
 ) -> list[int]:
     partitions = [RequestPartitionData(partition_index=index)]
-    topics = [RequestTopicData(topic_id=topic_id or rig.image.topics["t"].id.raw, partitions=partitions)]
+    topics = [RequestTopicData(topic_id=topic_id or rig.image.topics["t"].id, partitions=partitions)]
     request = AssignReplicasToDirsRequest(
         broker_id=broker,
         broker_epoch=rig.epochs[broker],
@@ -257,7 +336,25 @@ def test_assignments_to_directories_that_cannot_be() -> None:
     assert assign(rig, 1, directory) == [0]
     assert len(rig.quorum.batches) == before
     assert assign(rig, 1, b"gone" * 4) == [0]
-    assert rig.image.topics["t"].partitions[0].leader == NO_LEADER
+    partition = rig.image.topics["t"].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (NO_LEADER, 1, 1)
+
+
+def test_a_replica_is_assigned_to_one_directory_in_a_request() -> None:
+    rig = ControllerRig()
+    directories = [b"a" * 16, b"b" * 16]
+    rig.register(1, log_dirs=directories)
+    rig.beat(1)
+    rig.create(topic("t"))
+    topics = [RequestTopicData(topic_id=rig.image.topics["t"].id, partitions=[RequestPartitionData()])]
+    request = AssignReplicasToDirsRequest(
+        broker_id=1,
+        broker_epoch=rig.epochs[1],
+        directories=[RequestDirectoryData(id=each, topics=topics) for each in directories],
+    )
+    codes = [d.topics[0].partitions[0].error_code for d in rig.ask(request).directories]
+    assert codes == [0, 42]
+    assert rig.image.topics["t"].partitions[0].directories == (directories[0],)
 
 
 def test_cordoned_directories_take_nothing_new() -> None:
@@ -268,6 +365,15 @@ def test_cordoned_directories_take_nothing_new() -> None:
     assert rig.create(topic("t"))[0].error_code == 38
     rig.beat(1, cordoned_log_dirs=[])
     assert rig.create(topic("t"))[0].error_code == 0
+
+
+def test_the_order_of_cordoned_directories_is_no_change() -> None:
+    rig = ControllerRig()
+    rig.register(1, log_dirs=[b"a" * 16, b"b" * 16, b"c" * 16])
+    rig.beat(1, cordoned_log_dirs=[b"a" * 16, b"b" * 16])
+    batches = len(rig.quorum.batches)
+    rig.beat(1, cordoned_log_dirs=[b"b" * 16, b"a" * 16])
+    assert len(rig.quorum.batches) == batches
 
 
 # Eligible leader replicas, where a directory of Kafka's has that feature on
@@ -295,6 +401,18 @@ def test_eligible_after_a_clean_shutdown_only(is_clean: bool) -> None:
     up = rig.image.topics["t"].partitions[0]
     assert (up.isr, up.leader, up.elr, up.last_known_elr) == ((1,), 1, (), ())
     assert up.is_recovering == (not is_clean)
+
+
+def test_a_broker_with_an_empty_disk_leads_again_when_its_replica_has_a_directory() -> None:
+    rig = with_elr()
+    rig.pass_time(20_000)  # the session of the process with the old disk ends
+    rig.register(1, incarnation=b"x" * 16, log_dirs=[b"new-" * 4], previous_broker_epoch=-1)
+    assert not rig.beat(1).is_fenced
+    wiped = rig.image.topics["t"].partitions[0]
+    assert (wiped.isr, wiped.leader, wiped.last_known_elr) == ((), NO_LEADER, (1,))
+    assert assign(rig, 1, b"new-" * 4) == [0]
+    back = rig.image.topics["t"].partitions[0]
+    assert (back.isr, back.leader, back.is_recovering, back.last_known_elr) == ((1,), 1, True, ())
 
 
 # Unregistering

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from support.metadata.controllers import NODE_ID, ControllerRig, MemoryQuorum, topic
+from support.metadata.controllers import NODE_ID, TICK_MS, ControllerRig, MemoryQuorum, topic
+from tailrace.controller import controller
+from tailrace.controller.heartbeats import BrokerState as SessionState
 from tailrace.metadata.partition_registration import NO_LEADER
-from tailrace.metadata.versions import ELR_VERSION, METADATA_VERSION
+from tailrace.metadata.versions import ELR_VERSION
 from tailrace.protocol.messages import alter_configs, incremental_alter_configs
 from tailrace.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from tailrace.protocol.messages.alter_partition import (
@@ -15,16 +17,16 @@ from tailrace.protocol.messages.alter_partition import (
     RequestPartitionData,
     RequestTopicData,
 )
-from tailrace.protocol.messages.broker_registration import Feature
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.messages.describe_quorum import DescribeQuorumRequest
 from tailrace.protocol.messages.describe_quorum import RequestPartitionData as QuorumPartition
 from tailrace.protocol.messages.describe_quorum import RequestTopicData as QuorumTopic
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from tailrace.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.ledger import ProducerIdsRecord
 from tailrace.protocol.records.settings import FeatureLevelRecord
+from tailrace.protocol.records.topics import PartitionChangeRecord
 
 
 @pytest.fixture
@@ -47,11 +49,11 @@ def named(name: str | None = None, topic_id: bytes = bytes(16)) -> DeleteTopicSt
 
 
 def test_deletion_by_name_and_by_id(rig: ControllerRig) -> None:
-    topic_id = rig.image.topics["t"].id.raw
+    topic_id = rig.image.topics["t"].id
     assert delete(rig, named(None, topic_id), named("u.v")) == [("t", 0, None), ("u.v", 0, None)]
     assert not rig.image.topics
     assert rig.create(topic("u_v"), topic("t"))[0].error_code == 0
-    assert rig.image.topics["t"].id.raw != topic_id
+    assert rig.image.topics["t"].id != topic_id
 
 
 def test_deletion_in_older_versions(rig: ControllerRig) -> None:
@@ -60,7 +62,7 @@ def test_deletion_in_older_versions(rig: ControllerRig) -> None:
 
 
 def test_refused_deletions(rig: ControllerRig) -> None:
-    topic_id = rig.image.topics["t"].id.raw
+    topic_id = rig.image.topics["t"].id
     assert delete(rig, named("no")) == [("no", 3, "This server does not host this topic-partition.")]
     assert delete(rig, named(None)) == [(None, 42, "Neither topic name nor id were specified.")]
     assert delete(rig, named("t", topic_id)) == [("t", 42, "You may not specify both topic name and topic id.")]
@@ -234,98 +236,6 @@ def test_the_minimum_is_fixed_where_eligible_replicas_are_kept() -> None:
     assert alter(rig, resource(4, "1", ("min.insync.replicas", 0, "1")))[0][0] == 40
 
 
-# Features
-
-
-def update(
-    rig: ControllerRig, name: str, level: int, kind: int = 1, version: int = 2, validate_only: bool = False
-) -> tuple[int, str | None]:
-    key = FeatureUpdateKey(feature=name, max_version_level=level)
-    if version > 0:
-        key.upgrade_type = kind
-    request = UpdateFeaturesRequest(feature_updates=[key])
-    request.validate_only = validate_only
-    answer = rig.ask(request, version)
-    return answer.error_code, answer.error_message
-
-
-WHOLE = "The update failed for all features since the following feature had an error: "
-
-
-@pytest.mark.parametrize(
-    ("name", "level", "kind", "message"),
-    [
-        (METADATA_VERSION, 30, 1, None),
-        (METADATA_VERSION, 30, 2, None),
-        ("kraft.version", 0, 1, None),
-        (METADATA_VERSION, 31, 1, "Local controller 100 only supports versions 7-30"),
-        (METADATA_VERSION, 0, 2, "Local controller 100 only supports versions 7-30"),
-        (METADATA_VERSION, -1, 1, "A feature version cannot be less than 0."),
-        (METADATA_VERSION, 30, 7, "The controller does not support the given upgrade type."),
-        (
-            METADATA_VERSION,
-            29,
-            1,
-            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
-            "downgrade.",
-        ),
-        ("no.such", 1, 1, "Local controller 100 does not support this feature."),
-        ("no.such", 0, 1, "Feature no.such not found."),
-        ("group.version", 1, 1, None),
-        ("group.version", 2, 1, "Local controller 100 only supports versions 0-1"),
-        ("kraft.version", 1, 1, "The quorum keeps the version that it was formatted with."),
-    ],
-)
-def test_levels_of_features(rig: ControllerRig, name: str, level: int, kind: int, message: str | None) -> None:
-    code, text = update(rig, name, level, kind)
-    if message is None:
-        assert (code, text) == (0, None)
-    else:
-        assert (code, text) == (95, f"{WHOLE}Invalid update version {level} for feature {name}. {message}")
-
-
-def test_what_would_lose_records_is_refused(rig: ControllerRig) -> None:
-    code, text = update(rig, METADATA_VERSION, 29, 2)
-    assert code == 95
-    assert text == (
-        f"{WHOLE}Unsupported metadata.version downgrade from 30 to 29. Refusing to perform the requested downgrade "
-        "because it might delete metadata information."
-    )
-    code, text = update(rig, METADATA_VERSION, 28, 3)
-    assert text is not None
-    assert text.endswith("Unsafe metadata downgrade is not supported in this version.")
-
-
-def test_an_upgrade_and_a_harmless_downgrade() -> None:
-    quorum = MemoryQuorum()
-    quorum.bootstrap_records = [VersionedRecord(FeatureLevelRecord(name=METADATA_VERSION, feature_level=28), 0)]
-    rig = ControllerRig(quorum).brokers(1)
-    assert update(rig, METADATA_VERSION, 29, validate_only=True) == (0, None)
-    assert rig.image.metadata_version == 28
-    assert update(rig, METADATA_VERSION, 29) == (0, None)
-    assert rig.image.metadata_version == 29
-    assert update(rig, METADATA_VERSION, 28, 2) == (0, None)
-    assert rig.image.metadata_version == 28
-
-
-def test_a_broker_that_cannot_hinders_all() -> None:
-    quorum = MemoryQuorum()
-    quorum.bootstrap_records = [VersionedRecord(FeatureLevelRecord(name=METADATA_VERSION, feature_level=28), 0)]
-    rig = ControllerRig(quorum)
-    rig.register(1, features=[Feature(name=METADATA_VERSION, min_supported_version=7, max_supported_version=28)])
-    code, text = update(rig, METADATA_VERSION, 29)
-    assert code == 95
-    assert text is not None
-    assert "Broker 1 only supports versions 7-28" in text
-
-
-def test_answers_of_older_versions_list_the_features(rig: ControllerRig) -> None:
-    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature=METADATA_VERSION, max_version_level=30)])
-    for version in (0, 1):
-        answer = rig.ask(request, version)
-        assert [(each.feature, each.error_code) for each in answer.results] == [(METADATA_VERSION, 0)]
-
-
 # Elections
 
 
@@ -373,6 +283,58 @@ def test_unclean_elections_on_request() -> None:
     assert (partition.leader, partition.isr, partition.is_recovering) == (2, (2,), True)
 
 
+@pytest.mark.spec("RP-40")
+def test_topics_that_allow_unclean_elections_later_get_a_leader_in_the_next_round() -> None:
+    rig = ControllerRig().brokers(1, 2)
+    for name in ("allowed", "forbidden"):
+        rig.create(topic(name, assignments={0: [1, 2]}))
+    rig.beat(2, want_fence=True)
+    rig.beat(1, want_fence=True)
+    rig.beat(2)
+    setting = resource(2, "allowed", ("unclean.leader.election.enable", 0, "true"))
+    assert alter(rig, setting) == [(0, None)]
+    leaders = {name: found.partitions[0].leader for name, found in rig.image.topics.items()}
+    assert leaders == {"allowed": NO_LEADER, "forbidden": NO_LEADER}
+    rig.clock.ms += 300_000  # unclean.leader.election.interval.ms
+    rig.beat(2)
+    rig.controller.tick(rig.clock.ms)
+    leaders = {name: found.partitions[0].leader for name, found in rig.image.topics.items()}
+    assert leaders == {"allowed": 2, "forbidden": NO_LEADER}
+
+
+def test_what_a_round_of_unclean_elections_leaves_follows_with_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "MAX_ELECTIONS", 2)
+    rig = ControllerRig().brokers(1, 2)
+    rig.create(topic("t", assignments={index: [1, 2] for index in range(5)}))
+    rig.beat(2, want_fence=True)
+    rig.beat(1, want_fence=True)
+    rig.beat(2)
+    assert alter(rig, resource(2, "t", ("unclean.leader.election.enable", 0, "true"))) == [(0, None)]
+    rig.clock.ms += 300_000
+    rig.beat(2)
+    assert [ticked(rig, 2) for _ in range(4)] == [2, 4, 5, 5]
+
+
+def test_what_a_round_of_preferred_elections_leaves_follows_with_the_next_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "MAX_ELECTIONS", 2)
+    rig = ControllerRig().brokers(1, 2)
+    rig.create(topic("t", assignments={index: [1, 2] for index in range(5)}))
+    rig.beat(1, want_fence=True)
+    rig.beat(1)
+    for index in range(5):
+        join_isr(rig, 2, index, [2, 1])
+    rig.clock.ms += 300_000
+    rig.beat(1)
+    rig.beat(2)
+    assert [ticked(rig, 1) for _ in range(4)] == [2, 4, 5, 5]
+
+
+def ticked(rig: ControllerRig, broker: int) -> int:
+    """How many partitions the broker leads after a tick."""
+    rig.pass_time(TICK_MS)
+    return sum(each.leader == broker for each in rig.image.topics["t"].partitions.values())
+
+
 def test_an_unknown_kind_of_election(rig: ControllerRig) -> None:
     answer = rig.ask(
         ElectLeadersRequest(election_type=7, topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
@@ -412,7 +374,7 @@ def propose(rig: ControllerRig, broker: int, index: int, isr: list[BrokerState],
     )
     for name, value in fields.items():
         setattr(proposal, name, value)
-    topics = [RequestTopicData(topic_id=rig.image.topics["t"].id.raw, partitions=[proposal])]
+    topics = [RequestTopicData(topic_id=rig.image.topics["t"].id, partitions=[proposal])]
     answer = rig.ask(AlterPartitionRequest(broker_id=broker, broker_epoch=rig.epochs[broker], topics=topics))
     assert answer.error_code == 0
     (result,) = answer.topics[0].partitions
@@ -435,13 +397,17 @@ def members(*ids: int, epoch: int = -1) -> list[BrokerState]:
     return [BrokerState(broker_id=each, broker_epoch=epoch) for each in ids]
 
 
-@pytest.mark.spec("RP-02")
+@pytest.mark.spec("RP-02", "RP-36")
 def test_an_accepted_proposal_raises_the_partition_epoch(three: ControllerRig) -> None:
     assert propose(three, 1, 0, members(1, 2)) == (0, 1)
     partition = three.image.topics["t"].partitions[0]
     assert (partition.isr, partition.leader_epoch, partition.partition_epoch) == ((1, 2), 0, 1)
+    (written,) = three.quorum.batches[-1]
+    assert isinstance(written.record, PartitionChangeRecord)
+    assert (written.record.partition_id, written.record.isr) == (0, [1, 2])
 
 
+@pytest.mark.spec("RP-36")
 @pytest.mark.parametrize(
     ("broker", "isr", "fields", "code"),
     [
@@ -468,15 +434,19 @@ def test_refused_proposals(
     assert three.image.topics["t"].partitions[0] is before
 
 
-def test_who_is_fenced_or_leaving_is_not_eligible(three: ControllerRig) -> None:
+@pytest.mark.spec("RP-36")
+def test_a_broker_that_is_dead_fenced_or_leaving_is_not_eligible(three: ControllerRig) -> None:
     three.beat(2, want_fence=True)
     assert propose(three, 1, 0, members(1, 2))[0] == 107
-    three.state.heartbeats.touch(3, three.clock.ms, 0, is_fenced=False)
+    assert three.ask(UnregisterBrokerRequest(broker_id=2)).error_code == 0
+    assert propose(three, 1, 0, members(1, 2))[0] == 107
+    three.state.heartbeats.touch(3, three.clock.ms, 0, SessionState.UNFENCED)
     three.create(topic("led", assignments={0: [3, 1]}))
     three.beat(3, want_shut_down=True)
     assert propose(three, 1, 0, members(1, 3))[0] == 107
 
 
+@pytest.mark.spec("RP-36")
 def test_of_two_proposals_from_one_state_one_is_heard(three: ControllerRig) -> None:
     partition = three.image.topics["t"].partitions[0]
     assert propose(three, 1, 0, members(1, 2), partition_epoch=partition.partition_epoch)[0] == 0
@@ -484,7 +454,23 @@ def test_of_two_proposals_from_one_state_one_is_heard(three: ControllerRig) -> N
 
 
 def test_proposals_of_a_broker_with_an_old_epoch(three: ControllerRig) -> None:
-    assert three.ask(AlterPartitionRequest(broker_id=1, broker_epoch=0)).error_code == 77
+    topics = [RequestTopicData(topic_id=three.image.topics["t"].id)]
+    assert three.ask(AlterPartitionRequest(broker_id=1, broker_epoch=0, topics=topics)).error_code == 77
+    assert three.ask(AlterPartitionRequest(broker_id=1, broker_epoch=0)).error_code == 0, "it proposes nothing"
+
+
+def test_of_two_proposals_in_one_request_the_one_after_a_change_is_refused(three: ControllerRig) -> None:
+    found = three.image.topics["t"]
+
+    def proposed(*isrs: list[BrokerState]) -> list[int]:
+        present = found.partitions[0].partition_epoch
+        partitions = [RequestPartitionData(partition_epoch=present, new_isr_with_epochs=isr) for isr in isrs]
+        topics = [RequestTopicData(topic_id=found.id, partitions=partitions)]
+        answer = three.ask(AlterPartitionRequest(broker_id=1, broker_epoch=three.epochs[1], topics=topics))
+        return [each.error_code for each in answer.topics[0].partitions]
+
+    same = [BrokerState(broker_id=each) for each in found.partitions[0].isr]
+    assert proposed(same, members(), same, members(1, 2), same) == [0, 42, 0, 0, 95]
 
 
 # Producer ids

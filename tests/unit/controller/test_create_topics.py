@@ -42,7 +42,7 @@ def test_a_topic_is_one_batch_of_records_which_brokers_apply(rig: ControllerRig)
     assert [type(each) for each in batch] == [TopicRecord, ConfigRecord, PartitionRecord, PartitionRecord]
     assert [each.version for each in rig.quorum.batches[-1]] == [0, 0, 2, 2]
     created = rig.image.topics["orders"]
-    assert created.id.raw == result.topic_id
+    assert created.id == result.topic_id
     assert rig.image.topic_config("orders") == {"retention.ms": "7"}
     directory = rig.image.brokers[1].directories[0]
     for index in (0, 1):

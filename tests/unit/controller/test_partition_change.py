@@ -148,6 +148,56 @@ def test_as_kafka_was_seen_to_do_it_with_one_replica() -> None:
     assert (unclean.isr, unclean.leader, unclean.last_known_elr, unclean.is_recovering) == ((1,), 1, (), True)
 
 
+def test_an_unclean_election_empties_the_elr() -> None:
+    """Its members have records that the new leader lacks: none of them may lead without another unclean election."""
+    gone = partition([], NO_LEADER, elr=(1, 2), last_known_elr=(1,))
+    made = change(gone, {3}, min_isr=2, has_elr=True)
+    made.election = Election.UNCLEAN
+    now = after(made, gone)
+    assert (now.leader, now.isr, now.elr, now.is_recovering) == (3, (3,), (), True)
+
+
+@pytest.mark.spec("RP-16")
+def test_the_last_leader_is_known_though_the_isr_became_empty_later() -> None:
+    """The leader restarts after an unclean shutdown while the rest of the ISR is down, then that restarts uncleanly."""
+    before = partition([1, 2], 1)
+    made = change(before, set(), has_elr=True)
+    made.unclean_shutdown = frozenset({1})
+    made.without([1])
+    offline = after(made, before)
+    assert (offline.leader, offline.isr, offline.last_known_elr) == (NO_LEADER, (2,), (1,))
+    made = change(offline, set(), has_elr=True)
+    made.unclean_shutdown = frozenset({2})
+    made.without([2])
+    lost = after(made, offline)
+    assert (lost.leader, lost.isr, lost.elr, lost.last_known_elr) == (NO_LEADER, (), (), (1,))
+    back = after(change(lost, {1, 2}, has_elr=True), lost)
+    assert (back.leader, back.isr, back.last_known_elr, back.is_recovering) == (1, (1,), (), True)
+
+
+def test_a_partition_without_leader_has_none_to_remember() -> None:
+    """The leader epoch goes up because a replica leaves the assignment, though there is no leader before or after."""
+    before = partition([], NO_LEADER, replicas=(3, 1, 2), removing_replicas=(2,))
+    made = change(before, set(), has_elr=True)
+    made.replicas, made.removing = [3, 1], []
+    now = after(made, before)
+    assert (now.leader, now.leader_epoch, now.last_known_elr) == (NO_LEADER, 1, ())
+
+
+def test_replicas_that_leave_the_assignment_are_not_eligible() -> None:
+    """Else they would keep the last known leader from being elected, and could not be elected themselves."""
+    before = partition([1, 2], 1, replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1, 2))
+    made = change(before, {1, 2, 3}, min_isr=2, has_elr=True)
+    made.isr = [1, 2, 3]
+    done = after(made, before)
+    assert (done.replicas, done.isr, done.elr) == ((3,), (3,), ())
+
+
+def test_of_several_last_known_leaders_none_is_elected() -> None:
+    gone = partition([], NO_LEADER, last_known_elr=(1, 2))
+    assert change(gone, {1, 2}, has_elr=True).record() is None
+
+
 # Reassignment
 
 
@@ -181,7 +231,8 @@ def situations(draw: st.DrawFn) -> tuple[PartitionRegistration, set[int], set[in
     has_elr = draw(st.booleans())
     rest = [each for each in replicas if each not in isr]
     elr = draw(st.lists(st.sampled_from(rest), unique=True)) if rest and has_elr else []
-    before = partition(isr, leader, tuple(replicas), elr=tuple(elr))
+    last_known = (draw(st.sampled_from(replicas)),) if leader == NO_LEADER and has_elr else ()
+    before = partition(isr, leader, tuple(replicas), elr=tuple(elr), last_known_elr=last_known)
     leaving = draw(st.sets(st.sampled_from([1, 2, 3, 4])))
     alive = draw(st.sets(st.sampled_from([1, 2, 3, 4]))) - leaving
     return before, leaving, alive, has_elr, draw(st.integers(1, 3)), draw(st.sampled_from(list(Election)))
@@ -199,7 +250,8 @@ def test_what_always_holds(
     record = made.record()
     now = before if record is None else before.merged(record.record)  # type: ignore[arg-type]
     assert set(now.isr) <= set(now.replicas)
-    assert not set(now.isr) & set(now.elr)
+    assert set(now.elr) <= set(now.replicas) - set(now.isr)
+    assert set(now.last_known_elr) <= set(now.replicas)
     if now.has_leader:
         assert now.leader in now.isr
         assert now.leader in alive

@@ -22,6 +22,11 @@ def brokers(racks: dict[str | None, int], fenced: set[int] = frozenset()) -> lis
     ]
 
 
+def used(usable: list[UsableBroker], factor: int) -> set[int]:
+    """The brokers that hold any replica of some partitions."""
+    return {broker for replicas in place(usable, 50, factor, random.Random(4)) for broker in replicas}
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[UsableBroker], int, int]:
     racks = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
@@ -73,8 +78,7 @@ def test_one_round_uses_every_broker_as_leader_once() -> None:
 
 def test_fenced_brokers_come_last_in_their_rack() -> None:
     usable = brokers({"a": 3, "b": 3}, fenced={0, 3})
-    for replicas in place(usable, 50, 4, random.Random(4)):
-        assert not {0, 3} & set(replicas)
+    assert not {0, 3} & used(usable, 4)
     for replicas in place(usable, 50, 6, random.Random(4)):
         assert set(replicas) == set(range(6))
         assert replicas[0] not in (0, 3)
@@ -101,3 +105,15 @@ def test_a_single_broker_takes_everything() -> None:
 def test_impossible_placements(usable: list[UsableBroker], factor: int, message: str) -> None:
     with pytest.raises(InvalidReplicationFactorError, match=message):
         place(usable, 1, factor, random.Random(7))
+
+
+def test_several_replicas_go_to_brokers_that_can_replicate() -> None:
+    mixed = [UsableBroker(each, can_replicate=each > 2) for each in range(1, 6)]
+    assert used(mixed, 3) == {3, 4, 5}
+    assert used(mixed, 1) == {1, 2, 3, 4, 5}
+    with pytest.raises(InvalidReplicationFactorError, match="because only 3 broker"):
+        used(mixed, 4)
+    with pytest.raises(InvalidReplicationFactorError, match=r"\(brokers 1, 2\)\. Use replication factor 1"):
+        used(mixed[:2], 2)
+    with pytest.raises(InvalidReplicationFactorError, match=r"\(brokers 0, 1, 2, 3, 4, …\)"):
+        used([UsableBroker(each, can_replicate=False) for each in range(9)], 2)

@@ -54,7 +54,7 @@ def image() -> MetadataImage:
     topic = TopicImage("orders-ü", TopicId(bytes.fromhex("01020304050607081112131415161718")))
     for index in range(3):
         topic.partitions[index] = PartitionRegistration((index,), (index,), index)
-    found.topics[topic.name] = found.topics_by_id[topic.id.raw] = topic
+    found.topics[topic.name] = found.topics_by_id[topic.id] = topic
     return found
 
 

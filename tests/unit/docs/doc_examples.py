@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from support.docs.page_blocks import ROOT, blocks
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import Uuid
 from tailrace.protocol.wire import read_uvarint
 from tailrace.record.varint import decode_varint, decode_varlong
 
@@ -153,7 +153,7 @@ def check_line(line: Line, kind: str) -> None:
         return
     if kind == "uuid":
         assert isinstance(stated, str), f"{line.name} is an id"
-        assert TopicId.parse(stated).raw == line.data, line.name
+        assert Uuid.parse(stated) == line.data, line.name
         return
     if kind in ("uvarint", "compact"):
         number, end = read_uvarint(line.data, 0)

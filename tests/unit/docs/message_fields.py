@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import Uuid
 from tailrace.protocol.message import Struct
 from tailrace.protocol.schema import STRING, UUID, ArrayOf, Field, Scalar, in_versions
 
@@ -69,7 +69,7 @@ def _flat_value(name: str, kind: Any, value: Any, version: int) -> Iterator[tupl
     if isinstance(kind, type):
         yield from flat(value, version, name + ".")
     elif kind is UUID:
-        yield name, str(TopicId(bytes(value)))
+        yield name, str(Uuid(bytes(value)))
     else:
         if kind is STRING:
             yield f"{name}Length", len(value.encode())
@@ -93,4 +93,4 @@ def made(kind: type[Struct], version: int, fields: dict[str, Any], prefix: str =
 def _made_value(name: str, kind: Any, fields: dict[str, Any], version: int) -> Any:
     if isinstance(kind, type):
         return made(kind, version, fields, name + ".")
-    return TopicId.parse(fields[name]).raw if kind is UUID else fields[name]
+    return Uuid.parse(fields[name]) if kind is UUID else fields[name]

@@ -1,6 +1,7 @@
 """Every code block of README.md and docs has a kind, and those that can run do, page by page.
 
-Pages with Spark run in tests/spark/test_pages_with_spark.py, in the session that is there.
+Pages with Spark run in tests/spark/test_pages_with_spark.py, in the session that is there, and the page on clusters in
+test_clusters_page.py, with several processes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from support.docs.page_blocks import KINDS, PAGES, PYTHON, SHELL, TEXT, Command,
 from support.docs.page_run import DEMO, NOT_RUN, PageRun, is_tailrace, needs_spark, parse, pattern_of
 
 RUNNABLE = [page for page in PAGES if {each.kind for each in blocks(page)} & {PYTHON, SHELL}]
-WITHOUT_SPARK = [page for page in RUNNABLE if not needs_spark(page)]
+WITH_A_CLUSTER = {"docs/operations/clusters.md"}
+WITH_ONE_BROKER = [page for page in RUNNABLE if not needs_spark(page) and name_of(page) not in WITH_A_CLUSTER]
 REFERENCE = "docs/cli.md"
 PROGRAMS = r"(\.venv/bin/)?(tailrace|python|pip|make) "
 
@@ -71,7 +73,7 @@ def test_examples_of_the_command_line_are_valid_usage() -> None:
     assert parsed > 100
 
 
-@pytest.mark.parametrize("page", WITHOUT_SPARK, ids=name_of)
+@pytest.mark.parametrize("page", WITH_ONE_BROKER, ids=name_of)
 def test_the_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

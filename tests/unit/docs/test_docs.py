@@ -12,7 +12,7 @@ from tailrace.config.log import LogConfig
 from tailrace.config.overrides import ClientMetricsConfig, GroupOverrides
 from tailrace.config.server import server_keys
 from tailrace.config.table import keys_of
-from tailrace.metadata.versions import ELR_VERSION, SUPPORTED_FEATURES
+from tailrace.metadata.versions import SINGLE_REPLICAS, SUPPORTED_FEATURES
 from tailrace.raft.bootstrap import BOOTSTRAP_FILE
 from tailrace.storage import names
 from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE
@@ -32,7 +32,7 @@ FOREIGN |= {"cluster.id", "directory.id", "data_version"}
 FOREIGN |= {"pyspark_tailrace", "partition.metadata.cache.ttl.ms"}
 # Files of a data directory whose names look like a module and what is in it.
 FILES = {names.PARTITION_METADATA, BOOTSTRAP_FILE, META_PROPERTIES_FILE}
-FEATURES = {*SUPPORTED_FEATURES, ELR_VERSION}
+FEATURES = {*SUPPORTED_FEATURES, SINGLE_REPLICAS}
 # Made by `make`, not in the repository.
 MADE = {".venv", ".spec-results", "dist"}
 
@@ -148,7 +148,7 @@ def test_decisions_are_numbered_and_titled() -> None:
         ("storage.loader", False),
         ("storage.no_such", True),
         ("tailrace.storage.loader.load", False),
-        ("LocalLog.truncate_to", False),
+        ("LocalLog.cut_off", False),
         ("LocalLog.no_such", True),
         ("LocalLog.recovery_point", False),
         ("local_log.LocalLog.end_offset", False),

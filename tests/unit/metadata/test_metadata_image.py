@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
 from tailrace.metadata.partition_registration import (
-    MIGRATING_DIRECTORY,
     NO_LEADER,
     NO_LEADER_CHANGE,
     PartitionRegistration,
 )
 from tailrace.model.errors import InconsistentMetadataError
+from tailrace.model.ids import MIGRATING_DIRECTORY
 from tailrace.protocol.message import Record
 from tailrace.protocol.record_frame import METADATA_RECORDS, decode_metadata_record, encode_metadata_record
 from tailrace.protocol.records.brokers import (
@@ -292,7 +292,7 @@ def test_a_topic_deleted_and_created_again_in_one_delta() -> None:
     )
     assert delta.deleted_topics == [old]
     assert set(delta.changed_partitions) == {("orders", 0)}
-    assert image.topics["orders"].id.raw == b"n" * 16
+    assert image.topics["orders"].id == b"n" * 16
     assert image.topic_config("orders") == {}
     assert delta.changed_configs == {(2, "orders")}
 
@@ -354,3 +354,19 @@ def test_an_aborted_transaction_never_counts() -> None:
 def test_contradictions_are_refused(records: list[Record]) -> None:
     with pytest.raises(InconsistentMetadataError):
         replay(image_of(*everything()), *records)
+
+
+def test_partitions_share_the_ids_of_brokers_and_directories() -> None:
+    image = image_of(TopicRecord(name="t", topic_id=b"t" * 16))
+    for index in range(2):  # new objects with equal values, as a decoder makes them
+        ids, directories = [int(f"{n}000") for n in (1, 2)], [bytes(bytearray(b"d" * 16)) for _ in range(2)]
+        fields = {"replicas": ids, "isr": [*ids], "leader": ids[0], "directories": directories}
+        replay(image, PartitionRecord(topic_id=b"t" * 16, partition_id=index, **fields))  # type: ignore[arg-type]
+    isr = [int(f"{n}000") for n in (2, 1)]
+    replay(image, PartitionChangeRecord(topic_id=b"t" * 16, partition_id=1, isr=isr))
+    one, other = image.topics["t"].partitions.values()
+    assert one.isr is one.replicas
+    assert other.isr == (2000, 1000)
+    brokers = [each for partition in (one, other) for each in (*partition.replicas, *partition.isr)]
+    assert len({id(each) for each in brokers}) == 2
+    assert len({id(each) for partition in (one, other) for each in partition.directories}) == 1

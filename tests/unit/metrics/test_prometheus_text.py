@@ -60,6 +60,14 @@ def test_one_sample(sample: Sample, name: str, kind: str, line: str) -> None:
     assert text(sample) == [f"# TYPE {name} {kind}", name + line]
 
 
+@pytest.mark.parametrize(
+    ("value", "written"), [("a\nb", r"a\nb"), ("a\\b", r"a\\b"), ('a"b', r"a\"b"), ("a\\nb", r"a\\nb")]
+)
+def test_each_special_character_of_a_label_is_escaped(value: str, written: str) -> None:
+    gauge = Gauge("log", "LogManager", "LogDirectoryOffline", 1, (("logDirectory", value),))
+    assert text(gauge)[1:] == [f'kafka_log_logmanager_logdirectoryoffline{{logDirectory="{written}"}} 1']
+
+
 def test_a_family_stands_together_whatever_the_order() -> None:
     a, b = Gauge("log", "Log", "A", 1, (("topic", "x"),)), Gauge("log", "Log", "B", 2)
     lines = text(a, b, a._replace(tags=(("topic", "y"),)))

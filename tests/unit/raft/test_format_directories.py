@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from golden.formatted import THREE_CONTROLLERS
 from support.metadata.quorum import DIRECTORY, ENDPOINTS, LOG_DIRECTORY, QuorumWorld
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.table import ConfigError
@@ -18,7 +19,8 @@ from tailrace.env.real import RealFiles
 from tailrace.model.errors import CorruptCheckpointError, ForeignLogDirError, LogDirLockedError, StorageError
 from tailrace.protocol.records.settings import FeatureLevelRecord
 from tailrace.raft.bootstrap import feature_records, read_bootstrap_records
-from tailrace.raft.format import Formatted, format_directories
+from tailrace.raft.format import FIRST_SNAPSHOT, Formatted, format_directories
+from tailrace.raft.initial_controllers import initial_controllers
 from tailrace.raft.snapshot import SnapshotHead, SnapshotReader
 from tailrace.raft.voters import QuorumEndpoint, Voter
 from tailrace.record.batch import HEADER_BYTES
@@ -30,6 +32,7 @@ from tailrace.storage.manager.log_directories import LogDirectories, NodeIdentit
 from tailrace.storage.manager.meta_properties import MetaProperties
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.1-quorum"
+CONTROLLERS = initial_controllers(THREE_CONTROLLERS, "CONTROLLER")
 KAFKAS_FEATURES = {
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
@@ -100,7 +103,7 @@ def test_kafkas_directories_are_taken_as_they_are(name: str) -> None:
     assert of_kafka is not None
     assert of_kafka.directory_id is not None
     found = format_directories(env, [path], path, 1)
-    assert found == (of_kafka.cluster_id, 1, of_kafka.directory_id.raw)
+    assert found == (of_kafka.cluster_id, 1, of_kafka.directory_id)
 
 
 def test_bootstrap_records_are_kafkas_bytes() -> None:
@@ -244,3 +247,72 @@ def test_power_lost_at_any_moment_leaves_one_that_can_be_formatted() -> None:
     for seed in range(4):
         for crash_at in range(World(seed).disk.ops + 1, run(seed, None) + 1):
             run(seed, crash_at)
+
+
+def test_initial_controllers_are_in_the_first_snapshot_of_every_node() -> None:
+    for node_id in (1, 2, 3, 4):
+        world = World(node_id)
+        found = format_directories(world.env, ["/a"], DIRECTORY, node_id, initial_controllers=CONTROLLERS)
+        head = SnapshotReader(world.disk, f"{LOG_DIRECTORY}/{FIRST_SNAPSHOT.name}").head()
+        assert head == SnapshotHead(world.clock.now_ms(), 1, CONTROLLERS)
+        ids = {voter.node_id: voter.directory_id for voter in CONTROLLERS}
+        assert meta(world).directory_id == found.directory_id
+        assert found.directory_id == ids.get(node_id, found.directory_id)
+        assert (found.directory_id in ids.values()) is (node_id in ids)
+        assert meta(world, "/a").directory_id not in ids.values()
+        assert not world.disk.exists("/a/__cluster_metadata-0")
+
+
+def test_a_quorum_of_one_initial_controller_elects_itself() -> None:
+    rig = QuorumWorld()
+    controller = CONTROLLERS[0]._replace(endpoints=ENDPOINTS)
+    assert rig.format(initial_controllers=(controller,)).directory_id == controller.directory_id
+    quorum = rig.start()
+    assert quorum.is_leader
+    assert rig.is_ready
+
+
+def test_a_voters_directory_id_that_another_directory_has_is_refused() -> None:
+    world = World()
+    world.disk.make_dir("/a")
+    MetaProperties("cluster", 1, CONTROLLERS[0].directory_id).write(world.disk, "/a/meta.properties", 0)
+    with pytest.raises(ForeignLogDirError, match="is that of another directory"):
+        formatted(world, ["/a"], initial_controllers=CONTROLLERS)
+    assert not world.disk.exists(f"{DIRECTORY}/meta.properties")
+
+
+def test_a_snapshot_without_owner_is_refused() -> None:
+    world = World()
+    world.disk.make_dir(LOG_DIRECTORY)
+    world.disk.open(f"{LOG_DIRECTORY}/00000000000000000045-0000000001.checkpoint", Mode.REPLACE).close()
+    with pytest.raises(ForeignLogDirError, match=r"no meta\.properties"):
+        formatted(world)
+
+
+def test_after_a_crash_directories_can_be_formatted_in_another_way() -> None:
+    """Voters and features of a formatting that did not end are not those of the next one."""
+
+    def run(crash_at: int | None) -> int:
+        world = World(crash_at or 0)
+        world.disk.crash_at(crash_at)
+        try:
+            formatted(world, ["/data/a"], initial_controllers=CONTROLLERS, features={"group.version": 1})
+        except SimulatedCrash:
+            world.restart()
+            world.disk.crash_at(None)
+            if not world.disk.exists(f"{DIRECTORY}/meta.properties"):
+                formatted(world, ["/data/a"])
+                assert len(read_bootstrap_records(world.disk, DIRECTORY)) == 1
+                if world.disk.exists(LOG_DIRECTORY):
+                    assert world.disk.list(LOG_DIRECTORY) == []
+                world.restart()
+                assert not world.disk.exists(f"{LOG_DIRECTORY}/{FIRST_SNAPSHOT.name}")
+            else:
+                found = formatted(world, ["/data/a"], initial_controllers=CONTROLLERS, features={"group.version": 1})
+                assert found.directory_id == CONTROLLERS[0].directory_id
+                world.restart()
+                assert SnapshotReader(world.disk, f"{LOG_DIRECTORY}/{FIRST_SNAPSHOT.name}").head().voters == CONTROLLERS
+        return world.disk.ops
+
+    for crash_at in range(World().disk.ops + 1, run(None) + 1):
+        run(crash_at)

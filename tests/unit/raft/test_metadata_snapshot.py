@@ -16,7 +16,7 @@ from support.metadata.quorum import names_of, topic, topics
 from tailrace.env import Mode, write_fully
 from tailrace.env.real import RealFiles
 from tailrace.model.errors import CorruptMetadataError, StorageError, TailraceError
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import DirectoryId
 from tailrace.protocol.records.control import SnapshotHeaderRecord
 from tailrace.protocol.records.settings import FeatureLevelRecord
 from tailrace.protocol.records.topics import PartitionRecord, TopicRecord
@@ -32,7 +32,7 @@ from tailrace.storage.steps import CalledOffError, JobRun, run_inline
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.1-quorum"
 PATH = "/data/00000000000000000045-0000000001.checkpoint"
 PART = "/data/00000000000000000045-0000000001-7.checkpoint.part"
-VOTER = Voter(1, bytes(range(16)), (QuorumEndpoint("CONTROLLER", "localhost", 9093),))
+VOTER = Voter(1, DirectoryId(bytes(range(16))), (QuorumEndpoint("CONTROLLER", "localhost", 9093),))
 HEAD = SnapshotHead(1234, 1, (VOTER,))
 
 
@@ -77,7 +77,7 @@ def test_a_snapshot_of_kafka_is_read() -> None:
     head = reader.head()
     assert head.timestamp_ms == 1794753789017
     assert head.kraft_version == 1
-    directory = TopicId.parse("eEWKl44eQjOETTOnd-dsHg").raw
+    directory = DirectoryId.parse("eEWKl44eQjOETTOnd-dsHg")
     assert head.voters == (Voter(1, directory, (QuorumEndpoint("CONTROLLER", "127.0.0.1", 21193),)),)
     records = list(reader.records())
     assert len(records) == 25

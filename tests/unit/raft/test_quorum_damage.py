@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from suite.seeds import examples
 from support.metadata.quorum import DIRECTORY, LOG_DIRECTORY, QuorumWorld
+from tailrace.model.ids import DirectoryId
 from tailrace.raft.snapshot import SnapshotId, SnapshotReader
 
 SMALL = {"internal_metadata_log_segment_bytes": 600}
@@ -61,7 +62,7 @@ def test_a_snapshot_with_an_impossible_name(name: str) -> None:
     assert rig.is_ready or rig.memory.failures
 
 
-def _voter_in(data: bytes) -> bytes:
+def _voter_in(data: bytes) -> DirectoryId:
     rig = QuorumWorld()
     rig.write(f"{DIRECTORY}/x", data)
     return SnapshotReader(rig.disk, f"{DIRECTORY}/x").head().voters[0].directory_id

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.metadata.quorum import ENDPOINTS, Memory, QuorumWorld, topics
+from support.metadata.quorum import Memory, topics
 from tailrace.config.quorum import QuorumConfig
 from tailrace.env import Env, InlineJobs
 from tailrace.env.real import RealClock, RealFiles
@@ -42,7 +42,6 @@ def test_a_directory_of_kafka_is_taken_over(
     assert memory.names == topic_names
     assert (quorum.epoch, quorum.kraft_version) == (2, kraft_version)
     assert memory.places[-1] == (end, 2)
-    assert quorum.bootstrap_records == ()
     if name == "dynamic":
         assert memory.events[0] == ("loaded", 56, 1, 1794753795019)
     told: list[int] = []
@@ -59,29 +58,10 @@ def test_kafkas_formatted_directory_gives_its_bootstrap_records(tmp_path: Path) 
     env = Env(files=RealFiles(), clock=RealClock(), jobs=InlineJobs(), random=random.Random(1))
     found = format_directories(env, [str(path)], str(path), 1)
     memory = Memory()
-    quorum = Quorum(
-        env, str(path), QuorumNode(1, found.cluster_id, found.directory_id, ENDPOINTS), QuorumConfig(), memory
-    )
+    quorum = Quorum(env, str(path), QuorumNode(1, found.cluster_id, found.directory_id), QuorumConfig(), memory)
     quorum.start(lambda: None)
     assert memory.events == [("committed", 2, 1), ("leader", 1)]
     features = {r.name: r.feature_level for r, _ in quorum.bootstrap_records if isinstance(r, FeatureLevelRecord)}
     assert features["metadata.version"] == 30
     assert features["transaction.version"] == 2
     quorum.shutdown(lambda: None)
-
-
-def test_bootstrap_records_are_for_an_empty_log() -> None:
-    rig = QuorumWorld()
-    quorum = rig.start()
-    assert [record.name for record, _ in quorum.bootstrap_records if isinstance(record, FeatureLevelRecord)] == [
-        "metadata.version"
-    ]
-    rig.stop()
-    assert len(rig.start().bootstrap_records) == 1  # it has only the quorum's own records
-    rig.append("a")
-    rig.jobs.run_all()
-    assert rig.quorum.bootstrap_records == ()
-    rig.snapshot()
-    rig.jobs.run_all()
-    rig.stop()
-    assert rig.start().bootstrap_records == ()

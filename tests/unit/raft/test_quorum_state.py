@@ -13,7 +13,7 @@ from suite.seeds import examples
 from tailrace.env import Mode, write_fully
 from tailrace.env.real import RealFiles
 from tailrace.model.errors import CorruptCheckpointError
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import DirectoryId
 from tailrace.raft.quorum_state import QuorumState
 from tailrace.sim import World
 
@@ -47,7 +47,7 @@ def test_what_kafka_wrote_is_read_and_written_the_same(name: str, version: int) 
 
 def test_every_field_is_kept() -> None:
     assert QuorumState.read(written(V0).disk, PATH) == QuorumState(2, leader_id=1, voters=(1,))
-    voted = TopicId.parse("J8aAPcfLQt2bqs1JT_rMgQ")
+    voted = DirectoryId.parse("J8aAPcfLQt2bqs1JT_rMgQ")
     assert QuorumState.read(written(V1).disk, PATH) == QuorumState(2, voted_id=1, voted_directory_id=voted)
     assert QuorumState.read(World().disk, PATH) is None
 

@@ -11,12 +11,10 @@ from support.logs.builders import batch
 from support.logs.managers import ManagedWorld
 from tailrace.metadata.delta import MetadataDelta
 from tailrace.metadata.image import MetadataImage
-from tailrace.metadata.partition_registration import UNASSIGNED_DIRECTORY
 from tailrace.metrics.metrics import Metrics
-from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, TopicPartition
 from tailrace.protocol.message import Record
 from tailrace.protocol.records.topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from tailrace.replication.partition import Partition
 from tailrace.replication.replica_manager import ReplicaManager
 
 CHECKPOINT_MS = 5000
@@ -79,9 +77,7 @@ class ReplicaWorld(ManagedWorld):
         self.image = MetadataImage()
         self.image.brokers.update({each: broker(each) for each in (1, 2, 3)})
         self.metrics = Metrics()
-        self.moved: list[Partition] = []
         self.replicas = ReplicaManager(self.world.env, self.manager, 1, Settings(), self.metrics)
-        self.replicas.on_moved = self.moved.append
         self.replicas.start()
 
     def begin_again(self, power: bool = False) -> None:
@@ -129,7 +125,7 @@ class ReplicaWorld(ManagedWorld):
         assert found is not None
         return found.path
 
-    def directory_id(self, path: str) -> bytes:
+    def directory_id(self, path: str) -> DirectoryId:
         found = self.manager.directories.at(path).id
-        assert isinstance(found, TopicId)
-        return found.raw
+        assert found is not None
+        return found

@@ -64,7 +64,7 @@ class Led:
         partition = Partition(
             PLACE, TOPIC_ID, 1, self.clock, KnownBrokers(self.brokers), self, MAX_LAG_MS, self.unsaved
         )
-        partition.on_moved = self._moved
+        partition.on_moved.add(self._moved)
         return partition
 
     def _moved(self, partition: Partition) -> None:

@@ -170,6 +170,26 @@ def test_with_flush_messages_an_append_waits_for_its_flush(acks: int) -> None:
     assert led.high_watermark == 2
 
 
+def test_a_flush_is_reported_once_to_a_partition_that_took_its_log_again() -> None:
+    led = flushing()
+    led.partition.use_log(led.log)  # as after a shortage of space
+    led.append()
+    moves = led.moves
+    led.run_jobs()
+    assert led.moves == moves + 1
+
+
+def test_a_partition_that_let_go_of_its_log_no_longer_listens_to_it() -> None:
+    led = flushing()
+    ended: list[bool] = []
+    led.log.on_flush_ended.add(lambda: ended.append(True))
+    led.append()
+    led.partition.let_go()
+    moves = led.moves
+    led.run_jobs()
+    assert (led.moves, ended) == (moves, [True])
+
+
 def test_appends_before_the_count_is_reached_do_not_wait() -> None:
     led = flushing(flush_messages=5)
     for last in range(4):

@@ -8,7 +8,7 @@ import pytest
 from replicas import Led, registered
 
 from support.logs.builders import CONFIG, batch, in_transaction, marker, offsets, placed
-from tailrace.model.errors import OffsetOutOfRangeError
+from tailrace.model.errors import FencedLeaderEpochError, NotLeaderOrFollowerError, OffsetOutOfRangeError
 from tailrace.storage.fetch import Isolation
 from tailrace.storage.origin import Origin
 
@@ -161,3 +161,21 @@ def test_only_the_segment_moves_the_high_watermarks_place() -> None:
     assert not led.log.maybe_increment_high_watermark(old)
     assert led.log.maybe_increment_high_watermark(old._replace(segment_base=1, position=0))
     assert led.log.bounds.high_watermark == (1, 1, 0)
+
+
+@pytest.mark.spec("RP-03")
+def test_a_look_for_a_follower_changes_nothing() -> None:
+    led = Led((1, 2))
+    led.append(3)
+    led.fetched(2, 0)
+    led.clock.advance(1000)
+    before, moves = led.partition.followers[2], led.moves
+    found = led.partition.look_as_follower(2, 3, BIG)
+    assert (found.high_watermark, led.high_watermark) == (0, 0)
+    assert offsets(led.partition.look_as_follower(2, 0, BIG).data.read()) == [(0, 2)]
+    assert led.partition.followers[2] == before
+    assert led.moves == moves
+    with pytest.raises(NotLeaderOrFollowerError, match="9"):
+        led.partition.look_as_follower(9, 3, BIG)
+    with pytest.raises(FencedLeaderEpochError):
+        Led((1, 2), epoch=4).partition.look_as_follower(2, 0, BIG, current_leader_epoch=3)

@@ -23,6 +23,14 @@ def run() -> ReplicaWorld:
     return ReplicaWorld()
 
 
+def watched(*partitions: Partition) -> list[Partition]:
+    """The partitions that move from now on, in the order of their moves."""
+    moved: list[Partition] = []
+    for partition in partitions:
+        partition.on_moved.add(moved.append)
+    return moved
+
+
 def test_a_new_topic_gets_logs_and_is_led(run: ReplicaWorld) -> None:
     run.apply(*topic("t", 1, 4))
     for index in range(4):
@@ -32,7 +40,7 @@ def test_a_new_topic_gets_logs_and_is_led(run: ReplicaWorld) -> None:
         assert partition.log is run.manager.log(TopicPartition("t", index))
         assert partition.log is not None
         assert partition.log.topic_id is not None
-        assert partition.log.topic_id.raw == topic_id(1)
+        assert partition.log.topic_id == topic_id(1)
     assert len(list(run.replicas.partitions())) == 4
     run.put("t", 3, index=2)
     assert run.replicas.partition("t", 2).is_committed(2)
@@ -42,13 +50,14 @@ def test_until_its_log_is_there_a_partition_is_led_by_nobody(run: ReplicaWorld) 
     run.apply(*topic("t"), run=False)
     partition = run.replicas.partition("t", 0)
     assert partition.log is None
+    moved = watched(partition)
     with pytest.raises(NotLeaderOrFollowerError):
         run.put("t")
     run.apply(change(isr=[1]), run=False)  # heard of while it is being made
     run.run()
     assert partition.is_leader
     assert partition.partition_epoch == 1
-    assert partition in run.moved
+    assert moved[-1] is partition
 
 
 def test_what_is_not_here_is_refused_by_what_is_known_of_it(run: ReplicaWorld) -> None:
@@ -68,7 +77,7 @@ def test_what_is_not_here_is_refused_by_what_is_known_of_it(run: ReplicaWorld) -
 
 def test_a_log_is_made_in_the_directory_that_the_metadata_names(run: ReplicaWorld) -> None:
     told: list[tuple[Partition, LogDirectory]] = []
-    run.replicas.on_directory_differs = lambda partition, directory: told.append((partition, directory))
+    run.replicas.on_directory_differs.add(lambda partition, directory: told.append((partition, directory)))
     run.apply(*topic("t", 1, 3, directory=run.directory_id("/b")))
     assert [run.directory("t", index) for index in range(3)] == ["/b", "/b", "/b"]
     assert told == []
@@ -101,6 +110,7 @@ def test_a_deleted_topic_is_gone_at_once(run: ReplicaWorld) -> None:
     run.apply(*topic("t", 1, 2))
     partition = run.replicas.partition("t", 0)
     run.put("t")
+    moved = watched(partition)
     run.apply(removal())
     with pytest.raises(UnknownTopicOrPartitionError):
         run.replicas.partition("t", 0)
@@ -108,7 +118,8 @@ def test_a_deleted_topic_is_gone_at_once(run: ReplicaWorld) -> None:
         run.replicas.partition_by_id(topic_id(1), 0)
     assert run.manager.partitions() == []
     assert partition.acknowledgement(0, -1)[0]  # who waited is refused
-    assert run.moved[-1].log is None
+    assert moved == [partition]
+    assert partition.log is None
 
 
 @pytest.mark.spec("RP-29")
@@ -121,9 +132,9 @@ def test_a_topic_deleted_and_made_again_in_one_delta_keeps_the_new_log(run: Repl
     assert partition.log is run.manager.log(TopicPartition("t", 0))
     assert partition.log is not None
     assert (partition.log.log_end_offset, partition.log.topic_id) == (0, partition.topic_id)
-    assert partition.topic_id.raw == topic_id(2)
+    assert partition.topic_id == topic_id(2)
     run.begin_again()
-    assert run.replicas.partition("t", 0).topic_id.raw == topic_id(2)
+    assert run.replicas.partition("t", 0).topic_id == topic_id(2)
 
 
 @pytest.mark.spec("RP-29")
@@ -140,7 +151,7 @@ def test_a_topic_deleted_and_made_again_while_its_log_is_being_made(steps: int) 
     assert partition.is_leader
     assert partition.log is not None
     assert partition.log.topic_id is not None
-    assert partition.log.topic_id.raw == topic_id(2)
+    assert partition.log.topic_id == topic_id(2)
     assert run.replicas._making == {}
 
 
@@ -160,16 +171,16 @@ def test_deletions_come_first_then_leaders_then_followers(run: ReplicaWorld) -> 
     run.apply(
         *topic("old", 1), *topic("follow", 2, replicas=(1, 2), leader=1), *topic("lead", 3, replicas=(1, 2), leader=2)
     )
-    run.moved.clear()
+    moved = watched(*run.replicas.partitions())
     run.apply(change(2, leader=2), removal(1), change(3, leader=1), run=False)
-    assert [partition.topic for partition in run.moved] == ["old", "lead", "follow"]
+    assert [partition.topic for partition in moved] == ["old", "lead", "follow"]
 
 
 def test_a_topic_of_another_id_takes_the_place_of_one_whose_deletion_was_missed(run: ReplicaWorld) -> None:
     run.apply(*topic("t", 1))
     run.image.topics.pop("t")
     run.apply(*topic("t", 2))
-    assert run.replicas.partition("t", 0).topic_id.raw == topic_id(2)
+    assert run.replicas.partition("t", 0).topic_id == topic_id(2)
     assert run.replicas.partition("t", 0).is_leader
 
 
@@ -191,15 +202,16 @@ def failing(run: ReplicaWorld) -> tuple[Partition, Partition]:
 def test_a_failed_directory_takes_its_partitions_offline() -> None:
     run = ReplicaWorld()
     failed: list[str] = []
-    run.replicas.on_directory_failed = lambda directory: failed.append(directory.path)
+    run.replicas.on_directory_failed.add(lambda directory: failed.append(directory.path))
     first, second = failing(run)
+    moved = watched(first, second)
     run.run()
     assert failed == ["/a"]
     for ask in (lambda: run.replicas.partition("t", 0), lambda: run.replicas.partition_by_id(topic_id(1), 0)):
         with pytest.raises(LogDirUnavailableError) as refused:
             ask()
         assert refused.value.code == 56
-    assert first in run.moved
+    assert moved == [first]
     assert first.is_offline
     assert second.is_leader
     assert list(run.replicas.offline_partitions()) == [first]
@@ -245,7 +257,7 @@ def test_a_log_that_moves_to_another_directory_is_led_there() -> None:
     run.apply(*topic("t", directory=run.directory_id("/a")))
     run.put("t", 3)
     told: list[str] = []
-    run.replicas.on_directory_differs = lambda partition, directory: told.append(directory.path)
+    run.replicas.on_directory_differs.add(lambda partition, directory: told.append(directory.path))
     moved: list[object] = []
     run.manager.move(TopicPartition("t", 0), run.manager.directories.at("/b"), moved.append, moved.append)
     run.pass_time(3000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.audit.logs import LogDirectory, Partition, busy, shortened, table
-from support.audit.pieces import audited, batch, told
+from support.audit.pieces import audited, batch, faults_of
 from support.spark.local_rdds import LocalSpark
 from tailrace.record.batch import set_base_offset
 from tailrace.spark.auditing.audit import AuditRun
@@ -217,6 +217,6 @@ class TestPartitionsWithoutAFolder:
 def test_zeros_behind_the_last_batch(tmp_path: Path, size: int) -> None:
     whole = bytes(batch(0, 3))
     data = whole + bytes(size)
-    assert told(audited(tmp_path / "t-0", data)) == []
-    assert told(audited(tmp_path / "t-0", data, is_closed=True)) == [(TRAILING_BYTES, len(whole), 3)]
-    assert told(audited(tmp_path / "t-0", bytes(size), is_closed=True)) == [(TRAILING_BYTES, 0, 0)]
+    assert faults_of(audited(tmp_path / "t-0", data)) == []
+    assert faults_of(audited(tmp_path / "t-0", data, is_closed=True)) == [(TRAILING_BYTES, len(whole), 3)]
+    assert faults_of(audited(tmp_path / "t-0", bytes(size), is_closed=True)) == [(TRAILING_BYTES, 0, 0)]

@@ -192,7 +192,7 @@ def test_a_closed_log_with_epochs_has_a_checkpoint_of_them(sample: Path, text: s
 
 
 def test_what_lies_behind_the_end(sample: Path) -> None:
-    folder = replace(listed(sample), noted=Noted(log_start=40))
+    folder = replace(listed(sample), noted=Noted(log_start=40), is_closed=True)
     facts = FolderFacts(epochs=(EpochEntry(0, 0), EpochEntry(1, 33)), snapshots=(15, 32, 33))
     found = check_ends(folder, facts, 32, 0)
     assert [(each.rule, each.offset) for each in found] == [
@@ -204,6 +204,8 @@ def test_what_lies_behind_the_end(sample: Path) -> None:
     assert check_ends(folder, facts, 40, 0) == []
     cut = replace(folder, noted=Noted(high_watermark=50, log_start=40))
     assert check_ends(cut, facts, 32, 0) == []  # the log itself is said to end too early
+    lost_power = replace(folder, is_closed=False)
+    assert check_ends(lost_power, facts, 32, 0) == []
 
 
 class FailingFiles(type(FILES)):  # type: ignore[misc]

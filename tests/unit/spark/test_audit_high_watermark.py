@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.audit.pieces import audited, batch, batches, told
+from support.audit.pieces import audited, batch, batches, faults_of
 from tailrace.record.batch import set_base_offset
 from tailrace.spark.auditing.finding import Finding
 from tailrace.spark.auditing.rules import BAD_FRAME, CRC, OFFSET_GAP, OFFSET_ORDER, OFFSET_RANGE, TRAILING_BYTES
@@ -46,7 +46,7 @@ def found(folder: Path, parts: list[bytes], *, next_base: int | None = None, jud
     """Rule, number of the batch, offset."""
     starts = [0, *accumulate(map(len, parts))]
     result = audited(folder, b"".join(parts), next_base=next_base, judged_to=judged_to, is_compacted=True)
-    return [(rule, starts.index(position or 0), offset) for rule, position, offset in told(result)]
+    return [(rule, starts.index(position or 0), offset) for rule, position, offset in faults_of(result)]
 
 
 @pytest.mark.parametrize("next_base", [None, 40])
@@ -72,7 +72,7 @@ def test_several_neighbours_of_a_log_that_lacks_nothing(folder: Path) -> None:
     parts = [bytes(part) for part in batches(COUNTS)]
     starts = [0, *accumulate(map(len, parts))]
     parts[1], parts[2], parts[4] = moved(parts[1]), moved(parts[2], 2 * FAR), broken(parts[4])
-    told_of = told(audited(folder, b"".join(parts), judged_to=16))
+    told_of = faults_of(audited(folder, b"".join(parts), judged_to=16))
     assert told_of == [(OFFSET_ORDER, starts[1], 3), (OFFSET_ORDER, starts[2], 4), (CRC, starts[4], 9)]
 
 
@@ -111,7 +111,7 @@ def test_what_is_missing_below_the_high_watermark_is_told(folder: Path) -> None:
     parts = [bytes(part) for part in batches(COUNTS)]
     del parts[3]
     at = sum(map(len, parts[:3]))
-    assert told(audited(folder, b"".join(parts), judged_to=9)) == [(OFFSET_GAP, at, 8)]
+    assert faults_of(audited(folder, b"".join(parts), judged_to=9)) == [(OFFSET_GAP, at, 8)]
 
 
 def test_findings_are_the_same_however_the_segment_is_cut(folder: Path) -> None:

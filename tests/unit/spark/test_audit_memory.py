@@ -247,6 +247,11 @@ class TestFingerprint:
         noted = folder.noted._replace(high_watermark=10_000)
         assert prints(folder)[0] == prints(replace(folder, noted=noted))[0]
 
+    def test_other_when_the_log_is_closed_but_only_of_the_last_segment(self, folder: Folder) -> None:
+        in_use, closed = prints(replace(folder, is_closed=False)), prints(replace(folder, is_closed=True))
+        assert closed[:-1] == in_use[:-1]
+        assert closed[-1] != in_use[-1]
+
     def test_what_is_immutable(self, folder: Folder) -> None:
         assert [is_immutable(piece, segment) for piece, segment in pairs(folder)] == [
             *[True] * (len(folder.segments) - 1),

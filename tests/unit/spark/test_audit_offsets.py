@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.seeds import examples
-from support.audit.pieces import START_MS, audited, batch, batches, faults, told
+from support.audit.pieces import START_MS, audited, batch, batches, faults, faults_of
 from tailrace.model.ids import TopicPartition
 from tailrace.record.batch import set_crc
 from tailrace.record.builder import BatchBuilder
@@ -71,17 +71,17 @@ def test_batches_at_wrong_places(
     chosen = [parts[number] for number in order]
     starts = [0, *accumulate(map(len, chosen))]
     expected = [(rule, starts[place], OFFSETS[number]) for rule, place, number in found]
-    assert told(audited(folder, b"".join(chosen), next_base=next_base)) == expected
+    assert faults_of(audited(folder, b"".join(chosen), next_base=next_base)) == expected
 
 
 def test_batches_that_their_segment_cannot_have(folder: Path) -> None:
     parts = _parts(has_producer=False)
     at = len(b"".join(parts[:4]))
     whole = b"".join(parts)
-    assert told(audited(folder, whole, next_base=OFFSETS[4])) == [(OFFSET_RANGE, at, OFFSETS[4])]
-    assert told(audited(folder, whole, base_offset=2)) == [(OFFSET_RANGE, 0, 2)]
+    assert faults_of(audited(folder, whole, next_base=OFFSETS[4])) == [(OFFSET_RANGE, at, OFFSETS[4])]
+    assert faults_of(audited(folder, whole, base_offset=2)) == [(OFFSET_RANGE, 0, 2)]
     far = bytes(batch(2**31, 1))
-    assert told(audited(folder, whole + far)) == [(OFFSET_RANGE, len(whole), END)]
+    assert faults_of(audited(folder, whole + far)) == [(OFFSET_RANGE, len(whole), END)]
 
 
 def _cleaned(base_offset: int, kept: list[int], behind: int) -> bytes:
@@ -110,8 +110,8 @@ def test_what_compaction_takes_is_no_fault_where_it_was(folder: Path) -> None:
 def test_what_is_missing_above_the_cleaners_point_is_missing(folder: Path) -> None:
     data = b"".join(CLEANED)
     at = len(data) - len(CLEANED[-1])
-    assert told(audited(folder, data, cleaned_to=23)) == [(OFFSET_GAP, at, 23)]
-    found = [offset for _, _, offset in told(audited(folder, data))]
+    assert faults_of(audited(folder, data, cleaned_to=23)) == [(OFFSET_GAP, at, 23)]
+    found = [offset for _, _, offset in faults_of(audited(folder, data))]
     assert found == [0, 7, 9, 23]
 
 
@@ -123,7 +123,7 @@ def test_topics_that_are_always_compacted_may_lack_offsets_anywhere(tmp_path: Pa
 
 def test_a_log_that_begins_behind_its_segments_base_lacks_nothing_where_it_was_cleaned(folder: Path) -> None:
     data = bytes(batch(10, 3))
-    assert told(audited(folder, data, base_offset=5)) == [(OFFSET_GAP, 0, 5)]
+    assert faults_of(audited(folder, data, base_offset=5)) == [(OFFSET_GAP, 0, 5)]
     assert not faults(audited(folder, data, base_offset=5, cleaned_to=10))
 
 
@@ -148,8 +148,8 @@ def test_gaps_are_found_as_they_are_however_the_segment_is_cut(
     parts = [bytes(batch(offsets[number], counts[number])) for number in kept]
     starts = [0, *accumulate(map(len, parts))]
     cut = data.draw(st.integers(1, len(parts)))
-    found = told(audited(folder, b"".join(parts), end=starts[cut]))
-    found += told(audited(folder, b"".join(parts), start=starts[cut])) if cut < len(parts) else []
+    found = faults_of(audited(folder, b"".join(parts), end=starts[cut]))
+    found += faults_of(audited(folder, b"".join(parts), start=starts[cut])) if cut < len(parts) else []
     came_to, expected = 0, []
     for place, number in enumerate(kept):
         if offsets[number] > came_to and place != cut:

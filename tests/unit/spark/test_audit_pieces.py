@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
 from itertools import accumulate
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.seeds import examples
-from support.audit.pieces import START_MS, audited, batch, batches, faults, patched, told
+from support.audit.pieces import START_MS, audited, batch, batches, faults, faults_of, patched
+from tailrace.env import Mode
+from tailrace.env.real.files import RealFile, RealFiles
 from tailrace.model.ids import TopicPartition
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.control import ABORT, COMMIT, end_txn_marker
@@ -47,6 +51,41 @@ END = OFFSETS[-1]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "t-0"
+
+
+class KeptFiles(RealFiles):
+    """Keeps what was opened, so that only `close` closes it."""
+
+    def __init__(self) -> None:
+        self.opened: list[RealFile] = []
+
+    def open(self, path: str, mode: Mode) -> RealFile:
+        self.opened.append(super().open(path, mode))
+        return self.opened[-1]
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_an_audit_closes_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch, is_readable: bool) -> None:
+    """One task audits thousands of pieces: it would run out of descriptors."""
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(WHOLE)
+    (folder / "00000000000000000000.index").write_bytes(pack(">ii", OFFSETS[2] - 1, STARTS[1]))
+    files, piece = KeptFiles(), AuditPiece(TopicPartition("t", 0), str(folder), 0, None)
+    if is_readable:
+        assert not faults(audit_piece(piece, files))
+    else:
+        monkeypatch.setattr(RealFile, "read_into", fail_to_read)
+        monkeypatch.setattr(RealFile, "read_at", fail_to_read)
+        with pytest.raises(OSError, match="Input/output error"):
+            audit_piece(piece, files)
+    assert files.opened
+    for file in files.opened:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            file.fileno()
+
+
+def fail_to_read(file: RealFile, *_: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO), file.path)
 
 
 @pytest.mark.parametrize("next_base", [None, END])
@@ -126,7 +165,7 @@ def test_every_bit_that_flips_is_one_finding(folder: Path, place: int, next_base
         for bit in range(8) if place == 2 else {byte % 8, 7}:
             data = bytearray(WHOLE)
             data[STARTS[place] + byte] ^= 1 << bit
-            ((rule, position, offset),) = told(audited(folder, data, next_base=next_base))
+            ((rule, position, offset),) = faults_of(audited(folder, data, next_base=next_base))
             assert rule in rules, (byte, bit)
             assert (position, offset) == (STARTS[place], OFFSETS[place]), (byte, bit)
 
@@ -139,7 +178,7 @@ def test_bits_of_the_last_batch_that_flip(folder: Path, next_base: int | None) -
         for bit in {byte % 8, 0, 7} if not 12 <= byte < 16 else ():
             data = bytearray(WHOLE)
             data[start + byte] ^= 1 << bit
-            ((rule, position, _),) = told(audited(folder, data, next_base=next_base))
+            ((rule, position, _),) = faults_of(audited(folder, data, next_base=next_base))
             assert rule in rules, (byte, bit)
             assert position == start
 
@@ -153,7 +192,7 @@ def test_a_file_cut_within_a_batch_is_truncated(folder: Path, next_base: int | N
         if size in STARTS:
             continue
         start = max(start for start in STARTS if start <= size)
-        found = told(audited(folder, WHOLE[:size], next_base=next_base))
+        found = faults_of(audited(folder, WHOLE[:size], next_base=next_base))
         if next_base is None and not any(WHOLE[start:size]):
             assert not found  # zeros, as in a file that was made longer before it is filled
         else:
@@ -170,20 +209,20 @@ def test_zeros_behind_the_last_batch_of_the_log_are_room_for_more(folder: Path) 
 @pytest.mark.parametrize("behind", [bytes(1), bytes(500), b"\x01" * 10, b"\xff" * 500, random.Random(7).randbytes(100)])
 def test_bytes_behind_the_last_batch_of_a_closed_segment(folder: Path, behind: bytes) -> None:
     result = audited(folder, WHOLE + behind, next_base=END)
-    assert told(result) == [(TRAILING_BYTES, len(WHOLE), END)]
+    assert faults_of(result) == [(TRAILING_BYTES, len(WHOLE), END)]
     assert not result.seam.is_whole
     assert result.seam.end_position == len(WHOLE)
 
 
 def test_bytes_behind_the_last_batch_of_the_log(folder: Path) -> None:
-    assert told(audited(folder, WHOLE + b"\x07" * 200)) == [(TRAILING_BYTES, len(WHOLE), END)]
+    assert faults_of(audited(folder, WHOLE + b"\x07" * 200)) == [(TRAILING_BYTES, len(WHOLE), END)]
 
 
 @pytest.mark.parametrize("between", [bytes(150), b"\x02" * 150, b"\x00\x01" * 75])
 def test_bytes_between_batches_are_one_finding(folder: Path, between: bytes) -> None:
     data = b"".join(PARTS[:3]) + between + b"".join(PARTS[3:])
     result = audited(folder, data, next_base=END)
-    assert told(result) == [(BAD_FRAME, STARTS[3], OFFSETS[3])]
+    assert faults_of(result) == [(BAD_FRAME, STARTS[3], OFFSETS[3])]
     assert result.seam.next_offset == END
     assert result.seam.is_whole
 
@@ -192,7 +231,7 @@ def test_two_damaged_batches_one_behind_the_other_are_two_findings(folder: Path)
     data = bytearray(WHOLE)
     data[STARTS[2] + 70] ^= 1
     data[STARTS[3] + 70] ^= 1
-    assert told(audited(folder, data)) == [(CRC, STARTS[2], OFFSETS[2]), (CRC, STARTS[3], OFFSETS[3])]
+    assert faults_of(audited(folder, data)) == [(CRC, STARTS[2], OFFSETS[2]), (CRC, STARTS[3], OFFSETS[3])]
 
 
 def test_a_format_of_the_future_is_passed_over(folder: Path) -> None:
@@ -200,7 +239,7 @@ def test_a_format_of_the_future_is_passed_over(folder: Path) -> None:
     data[STARTS[2] + 16] = 3
     data[STARTS[2] + 70] ^= 1
     result = audited(folder, data)
-    assert told(result) == [(UNKNOWN_FORMAT, STARTS[2], OFFSETS[2])]
+    assert faults_of(result) == [(UNKNOWN_FORMAT, STARTS[2], OFFSETS[2])]
     assert result.seam.next_offset == END
 
 
@@ -238,12 +277,12 @@ def test_a_half_batch_above_the_high_watermark_is_no_fault(folder: Path) -> None
 def test_a_batch_that_says_it_is_above_the_high_watermark_and_stands_below_is_judged(folder: Path) -> None:
     data = bytearray(WHOLE)
     data[STARTS[2] + 5] ^= 1
-    assert told(audited(folder, data, judged_to=END)) == [(OFFSET_ORDER, STARTS[2], OFFSETS[2])]
+    assert faults_of(audited(folder, data, judged_to=END)) == [(OFFSET_ORDER, STARTS[2], OFFSETS[2])]
 
 
 def test_what_is_missing_below_the_high_watermark_is_missing(folder: Path) -> None:
     data = b"".join(PARTS[:3] + PARTS[4:])
-    assert told(audited(folder, data, judged_to=OFFSETS[4])) == [(OFFSET_GAP, STARTS[3], OFFSETS[3])]
+    assert faults_of(audited(folder, data, judged_to=OFFSETS[4])) == [(OFFSET_GAP, STARTS[3], OFFSETS[3])]
 
 
 # Large ones, old ones, control batches
@@ -256,7 +295,7 @@ def test_batches_larger_than_a_window(folder: Path, codec: int) -> None:
     assert not faults(audited(folder, data))
     at = len(batch(0, 3))
     data[at + len(large) - 30] ^= 1
-    assert told(audited(folder, data)) == [(CRC, at, 3)]
+    assert faults_of(audited(folder, data)) == [(CRC, at, 3)]
 
 
 def test_batches_too_large_to_be_held_are_read_in_blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,9 +311,9 @@ def test_batches_too_large_to_be_held_are_read_in_blocks(folder: Path, monkeypat
     at = len(batch(0, 3))
     wrong = bytearray(data)
     wrong[at + 30_000] ^= 1
-    assert told(audited(folder, wrong)) == [(CRC, at, 3)]
+    assert faults_of(audited(folder, wrong)) == [(CRC, at, 3)]
     packed = batch(0, 3) + batch(3, 4000, size=1000, codec=3) + batch(4003, 1)
-    assert told(audited(folder, packed)) == [(UNKNOWN_FORMAT, at, 3)]
+    assert faults_of(audited(folder, packed)) == [(UNKNOWN_FORMAT, at, 3)]
 
 
 def _old_log(codec: int) -> tuple[list[bytes], int]:
@@ -302,15 +341,15 @@ def test_an_old_message_with_a_wrong_crc(folder: Path) -> None:
     for place in range(1, 5):
         data = bytearray(b"".join(parts) + bytes(batch(end, 3)))
         data[starts[place + 1] - 1] ^= 1
-        ((rule, position, _),) = told(audited(folder, data))
+        ((rule, position, _),) = faults_of(audited(folder, data))
         assert (rule, position) == (CRC, starts[place])
 
 
 def test_old_messages_that_are_doubled_or_dropped(folder: Path) -> None:
     parts = [plain_message(number, START_MS, b"k", b"v" * 60, magic=1) for number in range(6)]
     size = len(parts[0])
-    assert told(audited(folder, b"".join([*parts[:3], parts[2], *parts[3:]]))) == [(OFFSET_ORDER, 3 * size, 2)]
-    assert told(audited(folder, b"".join([*parts[:3], *parts[4:]]))) == [(OFFSET_GAP, 3 * size, 3)]
+    assert faults_of(audited(folder, b"".join([*parts[:3], parts[2], *parts[3:]]))) == [(OFFSET_ORDER, 3 * size, 2)]
+    assert faults_of(audited(folder, b"".join([*parts[:3], *parts[4:]]))) == [(OFFSET_GAP, 3 * size, 3)]
 
 
 def _marker(offset: int, kind: int) -> bytearray:
@@ -336,14 +375,14 @@ def test_transactions_are_silent(folder: Path) -> None:
 def test_a_marker_is_transactional(folder: Path, kind: int) -> None:
     data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     marker = patched(_marker(2, kind), 21, b"\0\x20")
-    assert told(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
+    assert faults_of(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
 def test_a_marker_has_no_sequence(folder: Path, kind: int) -> None:
     data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     marker = patched(_marker(2, kind), 53, (2).to_bytes(4, "big"))
-    assert told(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
+    assert faults_of(audited(folder, data + marker + batch(3))) == [(BAD_HEADER, len(data), 2)]
 
 
 @pytest.mark.parametrize("shift", [-1, 400])
@@ -353,7 +392,7 @@ def test_the_timestamps_of_a_marker_are_those_of_its_header(folder: Path, field:
     data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     marker = patched(_marker(2, COMMIT), field, (START_MS + shift).to_bytes(8, "big"))
     result = audited(folder, data + marker + batch(3))
-    assert told(result) == [(BAD_HEADER, len(data), 2)]
+    assert faults_of(result) == [(BAD_HEADER, len(data), 2)]
     assert "states the greatest timestamp" in faults(result)[0].words
 
 
@@ -362,7 +401,7 @@ def test_a_marker_that_has_the_time_of_its_append(folder: Path) -> None:
     data = batch(0, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     marker = patched(_marker(2, COMMIT), 35, (START_MS + 400).to_bytes(8, "big"))
     marker = patched(marker, 21, b"\0\x38")
-    assert told(audited(folder, data + marker + batch(3))) == []
+    assert faults_of(audited(folder, data + marker + batch(3))) == []
 
 
 def test_control_batches_of_a_quorum_are_silent(folder: Path) -> None:
@@ -379,7 +418,7 @@ def test_a_control_batch_that_cannot_be_read(folder: Path) -> None:
     wrong = BatchBuilder(3, control=True, leader_epoch=0)
     wrong.append(START_MS, b"\x00", b"")
     data = batch(0, 3) + wrong.build() + batch(4, 2)
-    assert told(audited(folder, data)) == [(BAD_CONTROL, len(batch(0, 3)), 3)]
+    assert faults_of(audited(folder, data)) == [(BAD_CONTROL, len(batch(0, 3)), 3)]
 
 
 # Whatever the bytes are
@@ -418,5 +457,5 @@ def test_of_a_file_full_of_damage_not_all_is_looked_at(folder: Path, monkeypatch
     for start in STARTS[:-1]:
         data[start + 70] ^= 1
     result = audited(folder, data)
-    assert [rule for rule, _, _ in told(result)] == [CRC] * 3 + [BAD_FRAME]
+    assert [rule for rule, _, _ in faults_of(result)] == [CRC] * 3 + [BAD_FRAME]
     assert not result.seam.is_whole

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from suite.seeds import examples
 from support.audit.blocks import block_of
-from support.audit.producers import DAY_MS, START_MS, Cuts, Leader, audit, everywhere, told
+from support.audit.producers import DAY_MS, START_MS, Cuts, Leader, audit, everywhere, faults_of
 from tailrace.model.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
@@ -235,7 +235,7 @@ def test_sequences_that_are_missing() -> None:
     leader.data(1, 0, 0, 10)
     leader.data(1, 0, 20, 10)
     leader.data(1, 0, 30, 10)
-    assert told(leader) == [(10, SEQUENCE_GAP)]
+    assert faults_of(leader) == [(10, SEQUENCE_GAP)]
 
 
 def test_sequences_that_come_twice() -> None:
@@ -244,14 +244,14 @@ def test_sequences_that_come_twice() -> None:
     leader.data(1, 0, 10, 10)
     leader.data(1, 0, 10, 10)
     leader.data(1, 0, 20, 10)
-    assert told(leader) == [(20, SEQUENCE_TWICE)]
+    assert faults_of(leader) == [(20, SEQUENCE_TWICE)]
 
 
 def test_swapped_sequences_are_told_at_the_two_batches_and_not_behind_them() -> None:
     leader = Leader()
     for first in (0, 20, 10, 30, 40):
         leader.data(1, 0, first, 10)
-    assert told(leader) == [(10, SEQUENCE_GAP), (20, SEQUENCE_TWICE)]
+    assert faults_of(leader) == [(10, SEQUENCE_GAP), (20, SEQUENCE_TWICE)]
 
 
 def test_sequences_wrap() -> None:
@@ -259,9 +259,9 @@ def test_sequences_wrap() -> None:
     leader.data(1, 0, LAST_SEQUENCE - 4, 3)
     leader.data(1, 0, LAST_SEQUENCE - 1, 4)
     leader.data(1, 0, 2, 1)
-    assert told(leader) == []
+    assert faults_of(leader) == []
     leader.data(1, 0, LAST_SEQUENCE, 1)
-    assert told(leader) == [(8, SEQUENCE_TWICE)]
+    assert faults_of(leader) == [(8, SEQUENCE_TWICE)]
 
 
 def test_an_epoch_that_falls_for_one_batch_is_one_finding() -> None:
@@ -269,7 +269,7 @@ def test_an_epoch_that_falls_for_one_batch_is_one_finding() -> None:
     leader.data(1, 3, 0, 2)
     leader.data(1, 2, 2, 2)
     leader.data(1, 3, 4, 2)
-    assert told(leader) == [(2, PRODUCER_EPOCH)]
+    assert faults_of(leader) == [(2, PRODUCER_EPOCH)]
 
 
 def test_an_epoch_that_rises_for_one_batch_is_one_finding() -> None:
@@ -278,16 +278,16 @@ def test_an_epoch_that_rises_for_one_batch_is_one_finding() -> None:
     leader.data(1, 4, 2, 2, transactional=True)
     leader.data(1, 3, 4, 2, transactional=True)
     leader.marker(1, 3, commit=True)
-    assert told(leader) == [(2, PRODUCER_EPOCH)]
+    assert faults_of(leader) == [(2, PRODUCER_EPOCH)]
 
 
 def test_an_epoch_may_rise_with_sequence_0_only() -> None:
     leader = Leader()
     leader.data(1, 0, 0, 2)
     leader.data(1, 1, 0, 2)
-    assert told(leader) == []
+    assert faults_of(leader) == []
     leader.data(1, 2, 7, 2)
-    assert told(leader) == [(4, SEQUENCE_GAP)]
+    assert faults_of(leader) == [(4, SEQUENCE_GAP)]
 
 
 def test_a_marker_that_raises_the_epoch_begins_sequences_again() -> None:
@@ -296,9 +296,9 @@ def test_a_marker_that_raises_the_epoch_begins_sequences_again() -> None:
     leader.marker(1, 1, commit=True)
     leader.data(1, 1, 0, 2, transactional=True)
     leader.marker(1, 2, commit=False)
-    assert told(leader) == []
+    assert faults_of(leader) == []
     leader.data(1, 2, 2, 2, transactional=True)
-    assert told(leader) == [(6, SEQUENCE_GAP)]
+    assert faults_of(leader) == [(6, SEQUENCE_GAP)]
 
 
 def test_a_marker_of_the_same_epoch_leaves_sequences_going() -> None:
@@ -306,9 +306,9 @@ def test_a_marker_of_the_same_epoch_leaves_sequences_going() -> None:
     leader.data(1, 0, 0, 2, transactional=True)
     leader.marker(1, 0, commit=True)
     leader.data(1, 0, 2, 2, transactional=True)
-    assert told(leader) == []
+    assert faults_of(leader) == []
     leader.data(1, 0, 6, 1, transactional=True)
-    assert told(leader) == [(5, SEQUENCE_GAP)]
+    assert faults_of(leader) == [(5, SEQUENCE_GAP)]
 
 
 def test_a_producer_that_was_idle_for_a_day_may_come_back_with_anything() -> None:
@@ -316,7 +316,7 @@ def test_a_producer_that_was_idle_for_a_day_may_come_back_with_anything() -> Non
     leader.data(1, 5, 0, 2)
     leader.wait(DAY_MS)
     assert leader.data(1, 2, 70, 2) is None
-    assert told(leader) == []
+    assert faults_of(leader) == []
 
 
 # Damage and compaction
@@ -349,8 +349,8 @@ def test_compaction_takes_batches_but_makes_none_come_twice() -> None:
     leader.data(1, 0, 4, 2)
     leader.data(1, 0, 4, 2)
     leader.data(1, 0, 9, 2)
-    assert told(leader, cleaned_to=9) == [(6, SEQUENCE_TWICE)]
-    assert told(leader, cleaned_to=8) == [(6, SEQUENCE_TWICE), (8, SEQUENCE_GAP)]
+    assert faults_of(leader, cleaned_to=9) == [(6, SEQUENCE_TWICE)]
+    assert faults_of(leader, cleaned_to=8) == [(6, SEQUENCE_TWICE), (8, SEQUENCE_GAP)]
 
 
 def test_the_log_is_no_witness_of_a_sequence_that_compaction_can_have_taken() -> None:

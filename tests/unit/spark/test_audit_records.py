@@ -7,7 +7,7 @@ from struct import pack
 
 import pytest
 
-from support.audit.pieces import START_MS, audited, batch, faults, patched, told
+from support.audit.pieces import START_MS, audited, batch, faults, faults_of, patched
 from tailrace.record.batch import HEADER_BYTES, set_crc
 from tailrace.record.builder import BatchBuilder
 from tailrace.record.compression import compress
@@ -29,7 +29,7 @@ def _told(folder: Path, wrong: bytes, *, count: int = 4, **of: object) -> list[t
     """Of a log in which a batch of offsets 3 to 6 is as given."""
     result = audited(folder, BEFORE + bytes(wrong) + bytes(batch(3 + count, 2)), **of)
     assert result.seam.next_offset == 5 + count
-    return told(result)
+    return faults_of(result)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -62,6 +62,12 @@ def test_records_without_timestamps(folder: Path) -> None:
 def test_a_last_offset_below_that_of_a_record(folder: Path, codec: int) -> None:
     wrong = patched(batch(3, 4, codec=codec), 23, pack(">i", 2))
     assert _told(folder, wrong) == [(BAD_RECORD, AT, 3)]
+
+
+def test_a_finding_names_the_last_record_where_its_offset_is_above_that_of_the_batch(folder: Path) -> None:
+    wrong = patched(bytes(batch(3, 4)), 23, pack(">i", 2))
+    (found,) = faults(audited(folder, BEFORE + bytes(wrong)))
+    assert found.words == "a record has offset 6 in a batch of offsets 3 to 5"
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 import tailrace  # noqa: E402
 from tailrace.client.cluster import Cluster  # noqa: E402
 from tailrace.client.consumer import Consumer  # noqa: E402
+from tailrace.client.errors import BrokerUnreachableError  # noqa: E402
 from tailrace.client.offsets import READ_COMMITTED  # noqa: E402
 from tailrace.client.transactional_producer import TransactionalProducer  # noqa: E402
 from tailrace.protocol.messages.describe_configs import (  # noqa: E402
@@ -173,15 +174,13 @@ def test_no_broker_at_all_is_told_with_its_address() -> None:
 
 
 def test_a_broker_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch, scripted: ScriptedBroker) -> None:
-    from tailrace.client import cluster as client_cluster
-
     class Late(Cluster):
         attempts = 0
 
         def refresh(self, *args: Any, **more: Any) -> Any:
             Late.attempts += 1
             if Late.attempts < 3:
-                raise client_cluster.BrokerUnreachableError("not yet")
+                raise BrokerUnreachableError("not yet")
             return super().refresh(*args, **more)
 
     monkeypatch.setattr("tailrace.spark.sink.task.Cluster", Late)

@@ -120,6 +120,39 @@ def test_a_topic_that_was_made_anew(tmp_path: Path) -> None:
         rig.run()
 
 
+def test_a_table_of_dead_letters_that_belongs_to_another_topic(tmp_path: Path) -> None:
+    rig, other = filled(tmp_path / "mine"), TableRig(tmp_path / "other", "parquet", "append")
+    other.topic_id = TopicId(b"of another topic")
+    other.come(records(10, 1))
+    for each in (rig, other):
+        each.run()
+    replace_table(tmp_path / "mine/lake/orders_dead_letters", by=tmp_path / "other/lake/orders_dead_letters")
+    with pytest.raises(ForeignTableError, match="_dead_letters, beside the one asked for, has the topic id"):
+        rig.run()
+
+
+def test_rows_where_dead_letters_should_be(tmp_path: Path) -> None:
+    rig = filled(tmp_path)
+    rig.run()
+    replace_table(tmp_path / "lake/orders_dead_letters", by=tmp_path / "lake/orders")
+    with pytest.raises(ForeignTableError, match="has the role 'rows', not 'dead letters'"):
+        rig.run()
+
+
+def test_hidden_rows_with_another_number_of_buckets(tmp_path: Path) -> None:
+    rig, other = (filled(tmp_path / name, "delta", "upsert") for name in ("mine", "other"))
+    rig.run()
+    other.run(buckets=8)
+    replace_table(tmp_path / "mine/lake/orders_hidden", by=tmp_path / "other/lake/orders_hidden")
+    with pytest.raises(ForeignTableError, match="_hidden, beside the one asked for, has the buckets 8, not '4'"):
+        rig.run()
+
+
+def replace_table(table: Path, by: Path) -> None:
+    shutil.rmtree(table)
+    shutil.copytree(by, table)
+
+
 def test_a_place_that_holds_something_else(tmp_path: Path) -> None:
     rig = filled(tmp_path)
     rig.place.mkdir(parents=True)

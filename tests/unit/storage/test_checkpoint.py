@@ -155,6 +155,13 @@ def test_offsets_of_partitions(tmp_path: Path) -> None:
     assert file.read() == {TopicPartition("orders", 0): 5}
 
 
+def test_the_greatest_partition_number_and_offset_are_read_back() -> None:
+    offsets = {TopicPartition("orders", 2**31 - 1): 2**63 - 1}
+    disk = SimDisk()
+    OffsetCheckpoint(disk, "/c").write(offsets, sync=False)
+    assert OffsetCheckpoint(disk, "/c").read() == offsets
+
+
 @pytest.mark.parametrize(
     "line",
     ["", "orders 0", "orders 0 1 2", "or/ders 0 1", "orders -1 1", "orders 2147483648 1", "orders x 1",

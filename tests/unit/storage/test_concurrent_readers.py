@@ -61,7 +61,7 @@ class Readers:
         self._stop = threading.Event()
         self.trouble: list[BaseException] = []
         self.batches_read = 0
-        self.gone = 0
+        self.has_seen_gone = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(READERS)]
 
     def __enter__(self) -> Readers:
@@ -98,13 +98,13 @@ class Readers:
                 log.offset_by_time(-3)
             held.append((log.read(offset, dice.choice([1, 700, 5000]), isolation), offset, isolation))
         except (SegmentGoneError, OffsetOutOfRangeError):
-            self.gone += 1
+            self.has_seen_gone.set()
 
     def _read(self, found: FetchData, offset: int, isolation: Isolation) -> None:
         try:
             data = found.read()
         except SegmentGoneError:
-            self.gone += 1
+            self.has_seen_gone.set()
         else:
             self._check(data, offset, isolation)
 
@@ -233,8 +233,8 @@ def test_readers_of_a_log_that_is_closed_get_a_clear_error(tmp_path: Path) -> No
             for place in range(20):  # descriptors that were closed come back with other files behind them
                 decoys.append(os.open(tmp_path / f"decoy-{place}", os.O_CREAT | os.O_RDWR))
                 os.write(decoys[-1], b"\xff" * 10_000)
+            assert readers.has_seen_gone.wait(timeout=60), "no reader noticed that the log is closed"
         assert readers.trouble == []
-        assert readers.gone > 0
         for fd in decoys:
             os.close(fd)
 

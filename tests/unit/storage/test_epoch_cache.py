@@ -163,6 +163,26 @@ def test_truncation_at_the_start_moves_the_epoch_that_wrote_it(
     assert cache.entries == left
 
 
+@pytest.mark.parametrize(
+    ("offset", "epoch", "entries", "left"),
+    [
+        (0, 0, ((1, 0), (2, 10)), ((1, 0), (2, 10))),
+        (10, 2, ((2, 10), (3, 20)), ((1, 0), (2, 10), (3, 20))),
+        (15, 2, ((2, 15), (3, 20)), ((1, 0), (2, 10), (3, 20))),
+        (10, 2, (), ((1, 0), (2, 10))),  # nothing follows a snapshot
+        (15, 1, ((1, 15), (3, 20)), ((1, 0), (3, 20))),  # an entry has a later epoch than what it describes
+        (10, 1, ((4, 10),), ((1, 0), (4, 10))),
+    ],
+)
+def test_entries_are_replaced_from_an_offset(
+    offset: int, epoch: int, entries: tuple[tuple[int, int], ...], left: tuple[tuple[int, int], ...]
+) -> None:
+    before = ((1, 0), (2, 10), (3, 20))
+    cache = cache_in(World(0), *before)
+    assert cache.replace_from(offset, epoch, [EpochEntry(*each) for each in entries]) == (left != before)
+    assert cache.entries == left
+
+
 def test_clear_forgets_everything() -> None:
     world = World()
     cache = cache_in(world, (2, 10), (4, 20))

@@ -33,6 +33,7 @@ from tailrace.storage.local_log import LocalLog
 from tailrace.storage.origin import Origin
 from tailrace.storage.segment import LogSegment
 from tailrace.storage.segments import LogSegments
+from tailrace.storage.steps import run_inline
 
 
 def names_in(directory: Path) -> list[str]:
@@ -192,9 +193,9 @@ class TestLayers:
         work.run()
         local.flushed(work)
         assert (local.recovery_point, local.flush_work(2)) == (2, None)
-        local.truncate_to(1)
+        run_inline(local.cut_off(1))
         assert (local.end_offset, local.recovery_point, local.segments.base_offsets) == (1, 1, (0,))
-        local.restart_at(70)
+        run_inline(local.start_over(70))
         assert (local.end, local.segments.base_offsets) == (LogOffsetMetadata(70, 70, 0), (70,))
 
     @pytest.mark.spec("LS-02")

@@ -162,6 +162,16 @@ class TestHandles:
         assert records.read(0, 4) == b"data"
         assert other._file is None
 
+    def test_files_that_are_only_read_are_open_as_long_as_the_warm_set_holds_them(self, world: World) -> None:
+        """A log that was loaded has many segments: a handle for each would exhaust the descriptors."""
+        warm = WarmSet(2)
+        for n in range(3):
+            RecordsFile.create(world.disk, f"/data/{n}.log", warm).close()
+        files = [RecordsFile(world.disk, f"/data/{n}.log", warm, size=0) for n in range(3)]
+        for records in files:
+            records.read(0, 1)
+        assert [records._file is not None for records in files] == [False, True, True]
+
     def test_a_pinned_file_stays_open(self, world: World) -> None:
         warm = WarmSet(1)
         records = created(world, warm)

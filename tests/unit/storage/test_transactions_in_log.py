@@ -244,8 +244,8 @@ class TestFailingTransactionIndex:
     @pytest.mark.parametrize("what", ["roll", "truncate"])
     def test_nothing_moves_on_over_a_transaction_that_is_not_indexed(self, sim: SimLog, what: str) -> None:
         self.aborted_but_not_indexed(sim, errno.ENOSPC)
+        sim.disk.fail_next("write", "*.txnindex", errno.ENOSPC, times=2)
         sim.append(batch(1))
-        sim.disk.fail_next("write", "*.txnindex", errno.ENOSPC)
         act = sim.log.roll if what == "roll" else lambda: sim.log.truncate_to(3)
         with pytest.raises(StorageError):
             act()

@@ -22,7 +22,9 @@ def sample(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("suffix", "entry", "words"),
     [
+        (".index", struct.pack(">ii", 0, 40), "but no batch begins there"),
         (".index", struct.pack(">ii", 1, 40), "but no batch begins there"),
+        (".index", struct.pack(">ii", -1, 40), "is below"),
         (".index", struct.pack(">ii", 4, -1), "is below"),
         (".index", struct.pack(">ii", 1, 50_000), "lies behind the end of the log"),
         (".timeindex", struct.pack(">qi", 1_700_000_000_001, 5), "but the batch there has 1700000001002"),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from tailrace.testing import broker as broker_module
+from tailrace.testing import child_process
 from tailrace.testing.broker import Broker, BrokerStartError
 
 STUB = Path(__file__).with_name("stub_server.py")
@@ -117,7 +117,7 @@ def test_a_server_that_is_never_ready_is_ended() -> None:
 
 
 def test_a_server_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "STOP_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(child_process, "STOP_TIMEOUT_SECONDS", 0.2)
     with Broker({"stub": "stubborn"}) as broker:
         pid = broker.pid
         assert pid is not None

@@ -13,6 +13,7 @@ NAMES = "src/tailrace/storage/names.py"
 TEST = "tests/unit/test_log.py"
 
 TREE = {
+    ".gitignore": "__pycache__/\n.pytest_cache/\n",
     "src/tailrace/__init__.py": "",
     "src/tailrace/storage/__init__.py": "from tailrace.storage.log import Log\n",
     LOG: """\

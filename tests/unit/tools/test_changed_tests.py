@@ -17,7 +17,10 @@ from selection.trees import FactsCache, Tree
 
 SOURCES_BY_PATTERN = re.compile(r"""["'](?:\w+/)*[\w-]*\*[\w-]*\.(?:py|md)["']""").search
 SOURCES = "*" + ".py"
-READS_PAGES_IT_NAMES = {"tests/unit/docs/test_formats.py"}
+NEEDS_NO_RULE = {
+    "tests/unit/docs/test_formats.py",  # reads the pages that it names
+    "tests/suite/early_imports.py",  # imports test files ahead of time; no result depends on it
+}
 
 
 @pytest.fixture
@@ -56,16 +59,10 @@ def test_arguments_name_whole_files_where_every_test_is_selected(repository: Rep
 def test_evaluation_adds_the_recorded_seconds(repository: Repository, tmp_path: Path) -> None:
     repository.change(LOG, "self.records[-1]", "self.records[0]")
     repository.commit()
-    record = tmp_path / "durations.json"
-    record.write_text(
-        json.dumps(
-            {
-                f"{TEST}::test_newest[a]": {"d": {"setup": 1, "call": 2}},
-                f"{TEST}::test_newest[b]@spark": {"d": {"call": 3}},
-                f"{TEST}::test_name": {"d": {"call": 9}},
-            }
-        )
-    )
+    seconds = {f"{TEST}::test_newest[a]": 3, f"{TEST}::test_newest[b]": 3, f"{TEST}::test_name": 9}
+    tests = {test: {"outcome": "passed", "ids": [], "seconds": each, "cpu": 0} for test, each in seconds.items()}
+    record = tmp_path / "test.json"
+    record.write_text(json.dumps({"run": {"seconds": 15, "load": [], "workers": 1}, "fixtures": {}, "tests": tests}))
     durations = read_durations(record)
     assert durations == {Item(TEST, "test_newest"): 6, Item(TEST, "test_name"): 9}
     lines = evaluate(repository.git, FactsCache(tmp_path / "cache"), 1, durations)
@@ -110,6 +107,6 @@ def test_this_repository_has_rules_for_what_reads_sources() -> None:
     root = changed_tests.ROOT
     paths = [path for folder in ("tests", "tools") for path in (root / folder).rglob(SOURCES)]
     listing = {path.relative_to(root).as_posix() for path in paths if SOURCES_BY_PATTERN(path.read_text())}
-    known = {reader for reader, _ in rules.READERS} | READS_PAGES_IT_NAMES
+    known = {reader for reader, _ in rules.READERS} | NEEDS_NO_RULE
     assert listing - known == set()
     assert [reader for reader, _ in rules.READERS if not (root / reader).exists()] == []

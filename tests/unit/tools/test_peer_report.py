@@ -73,3 +73,17 @@ def test_a_load_generator_at_its_limit_is_told(report: Any, row: Any) -> None:
     calm = row("b", "b", "/s", 1, more_is_better=True, rounds=[(1, 1)], details=[{"generator_cpu": 0.5}])
     (warning,) = report.warnings([busy, calm])
     assert warning.startswith("a: ")
+
+
+def test_rows_of_clusters_have_a_section_of_the_page(report: Any, row: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(report, "PAGE", tmp_path / "page.md")
+    report.PAGE.write_text("# Benchmarks\n\nbefore\n")
+    facts = {"date": "2026-01-01", "python": "3.11", "kernels": "compiled", "cores": 2}
+    details = [{"load_average": 1.5}, {"load_average": 4.0}]
+    for ours in (30, 20):
+        rows = [row("cluster-launch", "launch", "s", 0.3, more_is_better=False, rounds=[(ours, 100)], details=details)]
+        report.write_cluster_docs(rows, facts)
+    text = report.PAGE.read_text()
+    assert "| launch | 20.0 s | 100 s | 0.20 | ≤ 0.3 |  |" in text
+    assert "load average 1.5 to 4 before" in text
+    assert text.count("## Clusters beside Apache Kafka") == 1

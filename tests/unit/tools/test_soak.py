@@ -35,11 +35,12 @@ def test_rows_say_what_was_run_and_found() -> None:
         crash_points={"crash points": 1200},
         kills=Counter(kills=30, in_a_clean=20, acknowledged=4000),
         copiers=Counter(kills=5, killed_starts=1, copied=7000, committed=200, aborted=20),
+        quorums=Counter(seeds=50, simulated_s=3960, events=900_000, faults=1000),
         inputs={"batches": 3000, "codecs": 500},
         interpreted=40,
         slowest_ms=7,
     )
-    crashes, kills, copiers, inputs = rows(figures, 61.4, 9, "2026-01-02")
+    crashes, kills, copiers, quorums, inputs = rows(figures, 61.4, 9, "2026-01-02")
     assert crashes == "| 2026-01-02 | crash points | 1,200; no findings; seed 9, 61 s in all |"
     assert kills.startswith(
         "| 2026-01-02 | kills | 30, 20 of them in a clean, 0 in retention, 0 while logs were opened;"
@@ -47,6 +48,10 @@ def test_rows_say_what_was_run_and_found() -> None:
     assert copiers == (
         "| 2026-01-02 | copier kills | 5, 1 of them during a start; 7,000 records copied in 200 transactions, "
         "20 others aborted; no findings; seed 9, 61 s in all |"
+    )
+    assert quorums == (
+        "| 2026-01-02 | quorums | 50 seeds, 1.1 simulated hours, 900,000 events, 1,000 faults; no findings; seed 9, "
+        "61 s in all |"
     )
     assert inputs.startswith("| 2026-01-02 | hostile inputs | 3,500 (batches 3,000, codecs 500; 40 of them with interp")
     figures.findings.append("one")
@@ -62,6 +67,7 @@ def test_a_process_that_dies_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> No
     assert "No module named" in running.figures.findings[0]
 
 
+@pytest.mark.long
 def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "shares", lambda: {"codecs": 2, "checkpoints": 1})
     unwanted = (
@@ -74,8 +80,9 @@ def test_a_very_short_soak(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         "crash-points",
     )
     none = [word for name in unwanted for word in (f"--{name}", "0")]
-    assert soak.main([*none, "--storms", "1", "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
+    assert soak.main([*none, "--quorums", "1", "--storms", "1", "--inputs", "300", "--seed", "4", "--jobs", "1"]) == 0
     printed = capsys.readouterr().out
     assert "| group storms | 1 seeds; no findings;" in printed
     assert "| transaction storms | 1 seeds; no findings;" in printed
+    assert "| quorums | 1 seeds, 0.0 simulated hours, " in printed
     assert "| hostile inputs | 300 (codecs 200, checkpoints 100; 0 of them" in printed

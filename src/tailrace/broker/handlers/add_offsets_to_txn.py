@@ -1,6 +1,8 @@
 """AddOffsetsToTxn: a transaction is about to commit offsets of a group.
 
-What is added is the group's partition of the offsets topic: the transaction's end writes a marker there too.
+What is added is the group's partition of the offsets topic: the transaction's end writes a marker there too. It is
+refused with COORDINATOR_NOT_AVAILABLE if another broker leads that partition, because markers are not sent to other
+brokers in this release.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.broker.context import RequestContext
 from tailrace.broker.transaction_errors import code_of
 from tailrace.coordinator.transactions.decisions import ProducerKey
-from tailrace.model.errors import InvalidRequestError, TailraceError
+from tailrace.model.errors import CoordinatorNotAvailableError, InvalidRequestError, TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.model.internal_topics import CONSUMER_OFFSETS
 from tailrace.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -39,6 +41,9 @@ def handle(
         return
     producer = ProducerKey(request.producer_id, request.producer_epoch)
     partition = TopicPartition(CONSUMER_OFFSETS, node.groups.partition_for(request.group_id))
+    if node.coordinators.is_led_elsewhere(partition):
+        failed(CoordinatorNotAvailableError(f"another broker leads {partition}"))
+        return
     node.transactions.submit(
         "add-offsets",
         transactional_id,

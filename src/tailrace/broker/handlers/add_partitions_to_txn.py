@@ -3,8 +3,9 @@
     to version 3    a producer adds partitions to its own transaction
     from version 4  brokers ask for many producers at once, to add partitions or only to verify that they are there
 
-One partition that cannot be added keeps all others of its transaction from being added: one that does not exist; or,
-of a producer's own, one of a coordinator's topic.
+One partition that cannot be added keeps all others of its transaction from being added: one that does not exist; one
+that another broker leads, because markers are not sent to other brokers in this release; or, of a producer's own, one
+of a coordinator's topic.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tailrace.broker.context import RequestContext
 from tailrace.broker.transaction_errors import code_of
 from tailrace.coordinator.transactions.transaction import VERSION_WITH_BUMPS
 from tailrace.model.errors import (
+    CoordinatorNotAvailableError,
     InvalidRequestError,
     OperationNotAttemptedError,
     TailraceError,
@@ -125,8 +127,9 @@ def _refused_code(node: Node, version: int, partition: TopicPartition) -> int:
     if partition.topic in INTERNAL_TOPICS and version < OF_BROKERS_FROM:
         return TopicAuthorizationError.code
     topic = node.image.topics.get(partition.topic)
-    exists = topic is not None and partition.partition in topic.partitions
-    return NO_ERROR if exists else UnknownTopicOrPartitionError.code
+    if topic is None or partition.partition not in topic.partitions:
+        return UnknownTopicOrPartitionError.code
+    return CoordinatorNotAvailableError.code if node.coordinators.is_led_elsewhere(partition) else NO_ERROR
 
 
 def _by_topic(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:

@@ -18,6 +18,7 @@ from tailrace.model.errors import (
     TailraceError,
 )
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -26,7 +27,6 @@ from tailrace.protocol.messages.alter_replica_log_dirs import (
 )
 from tailrace.storage.manager.directory_names import is_movable
 from tailrace.storage.manager.log_directory import LogDirectory
-from tailrace.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from tailrace.broker.node import Node
@@ -61,7 +61,8 @@ def _begin_move(node: Node, partition: TopicPartition, path: str) -> int:
         target = _target(node, partition, path)
         if node.replicas.partition(*partition).log is None:
             raise NotLeaderOrFollowerError(f"the log of {partition} is still being made")
-        node.logs.move(partition, target, _moved, refusals.append)
+        # When it has moved, the replica manager reports the new directory to the controller.
+        node.logs.move(partition, target, noop, refusals.append)
     except NotLeaderOrFollowerError:
         return ReplicaNotAvailableError.code
     except TailraceError as error:
@@ -80,7 +81,3 @@ def _target(node: Node, partition: TopicPartition, path: str) -> LogDirectory:
     if not directory.is_live:
         raise LogDirUnavailableError(f"{path} is offline")
     return directory
-
-
-def _moved(log: UnifiedLog) -> None:
-    """The partition goes on with its new log, and the controller hears of it: see the replica manager."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tailrace.broker.context import RequestContext
+from tailrace.metadata.versions import KRAFT_VERSION
 from tailrace.model.errors import InvalidRequestError
 from tailrace.protocol.messages.api_versions import (
     ApiVersionsRequest,
@@ -38,7 +39,7 @@ def handle(
     ]
     finalised = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in image.features.items()
+        for name, level in {**image.features, KRAFT_VERSION: node.quorum.kraft_version}.items()
         if level > 0
     ]
     reply(

@@ -80,7 +80,7 @@ class _Description:
                 rows = [Row(partition_index=index, start_offset=NO_OFFSET) for index in wanted.partitions]
                 unknown.append(DescribeShareGroupOffsetsResponseTopic(topic_name=wanted.topic_name, partitions=rows))
             else:
-                places += [Place(topic.id.raw, index) for index in wanted.partitions]
+                places += [Place(topic.id, index) for index in wanted.partitions]
         self._ask(places, unknown)
 
     def _all_of_it(self, partitions: dict[bytes, frozenset[int]]) -> None:

@@ -83,7 +83,7 @@ def _topic(view: ListenerView, topic: TopicImage, indexes: range) -> DescribeTop
     found = ((index, topic.partitions.get(index)) for index in indexes)
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
-        topic_id=topic.id.raw,
+        topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(view, index, partition) for index, partition in found if partition is not None],
         topic_authorized_operations=TOPIC_OPERATIONS,

@@ -51,7 +51,7 @@ def handle(node: Node, context: RequestContext, request: FetchRequest, reply: Re
     if fetch.plan.error is not None:
         reply(FetchResponse(error_code=fetch.plan.error.code))
         return
-    served = fetch.read()
+    served = fetch.read(is_new=True)
     is_in_haste = request.max_wait_ms <= 0 or not fetch.plan.wanted
     if is_in_haste or served.is_enough(fetch.min_bytes) or any(map(fetch.is_all_of_its_segment, served.parts)):
         fetch.answer(served)
@@ -145,12 +145,14 @@ class Fetch:
 
     # Reading
 
-    def read(self) -> Served:
+    def read(self, *, is_new: bool) -> Served:
+        """Read every partition. `is_new` says that the request has just arrived: only then does a follower's fetch
+        count as one, as in Kafka. A look for a request that waits changes nothing that is known of the follower."""
         left = self._max_bytes
         parts = []
         is_first = True
         for wanted in self.plan.wanted:
-            part = self.read_one(wanted, min(left, wanted.max_bytes), is_first)
+            part = self.read_one(wanted, min(left, wanted.max_bytes), is_first, is_new=is_new)
             parts.append(part)
             size = part.size
             if size:
@@ -158,7 +160,7 @@ class Fetch:
                 left = max(left - size, 0)
         return Served(parts)
 
-    def read_one(self, wanted: Wanted, max_bytes: int, is_first: bool) -> Part:
+    def read_one(self, wanted: Wanted, max_bytes: int, is_first: bool, *, is_new: bool) -> Part:
         """A batch larger than `max_bytes` is only returned as the first of a response, so that a consumer progresses.
 
         A later partition whose first batch does not fit returns nothing: the Java consumer fails on a part of a batch.
@@ -166,7 +168,7 @@ class Fetch:
         partition = None
         try:
             partition = self._partition(wanted)
-            found = self._read_partition(partition, wanted, max(max_bytes, 0), is_first)
+            found = self._read_partition(partition, wanted, max(max_bytes, 0), is_first, is_new)
         except TailraceError as error:
             return Part(wanted, partition, None, error.with_traceback(None))  # it would hold on to all of the answer
         part = Part(wanted, partition, found, None)
@@ -175,7 +177,18 @@ class Fetch:
             return Part(wanted, partition, nothing, None, withheld_bytes=part.size)
         return part
 
-    def _read_partition(self, partition: Partition, wanted: Wanted, max_bytes: int, is_first: bool) -> ReadResult:
+    def _read_partition(
+        self, partition: Partition, wanted: Wanted, max_bytes: int, is_first: bool, is_new: bool
+    ) -> ReadResult:
+        if self._replica_id >= 0 and not is_new:
+            return partition.look_as_follower(
+                self._replica_id,
+                wanted.offset,
+                max_bytes,
+                is_first,
+                current_leader_epoch=wanted.current_leader_epoch,
+                last_fetched_epoch=wanted.last_fetched_epoch,
+            )
         if self._replica_id >= 0:
             return partition.read_as_follower(
                 self._replica_id,
@@ -340,7 +353,7 @@ class DelayedFetch(Operation):
         if self._fetch.key(wanted) is not moved:  # deleted, or made anew
             self._answer()
             return True
-        part = self._fetch.read_one(wanted, wanted.max_bytes, True)
+        part = self._fetch.read_one(wanted, wanted.max_bytes, True, is_new=False)
         self._size += part.available_bytes - self._sizes[moved]
         self._sizes[moved] = part.available_bytes
         is_enough = Served([part]).cannot_wait or self._size >= self._fetch.min_bytes
@@ -353,4 +366,4 @@ class DelayedFetch(Operation):
         self._answer()
 
     def _answer(self) -> None:
-        self._fetch.answer(self._fetch.read())
+        self._fetch.answer(self._fetch.read(is_new=False))

@@ -93,9 +93,9 @@ def _refusal(request: MetadataRequest, version: int) -> type[TailraceError] | No
     """What is wrong with the whole request."""
     topics = request.topics or ()
     if version < IDS_FROM:
-        if any(topic.name is None or topic.topic_id != ZERO_TOPIC_ID.raw for topic in topics):
+        if any(topic.name is None or topic.topic_id != ZERO_TOPIC_ID for topic in topics):
             return InvalidRequestError
-    elif any(topic.name is None for topic in topics) and all(topic.topic_id == ZERO_TOPIC_ID.raw for topic in topics):
+    elif any(topic.name is None for topic in topics) and all(topic.topic_id == ZERO_TOPIC_ID for topic in topics):
         return TailraceError
     return None
 
@@ -109,7 +109,7 @@ def _refused(request: MetadataRequest, version: int, error: type[TailraceError])
 
 
 def _ids(request: MetadataRequest) -> dict[bytes, None]:
-    return dict.fromkeys(t.topic_id for t in request.topics or () if t.topic_id != ZERO_TOPIC_ID.raw)
+    return dict.fromkeys(t.topic_id for t in request.topics or () if t.topic_id != ZERO_TOPIC_ID)
 
 
 def _unknown_ids(node: Node, request: MetadataRequest) -> list[MetadataResponseTopic]:
@@ -144,7 +144,7 @@ def _missing(name: str) -> MetadataResponseTopic:
 def _topic(view: ListenerView, topic: TopicImage, version: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
-        topic_id=topic.id.raw,
+        topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(view, index, partition, version) for index, partition in topic.partitions.items()],
     )

@@ -85,7 +85,7 @@ def _existing(
             error = UnknownTopicIdError if refused.by_id else UnknownTopicOrPartitionError
             refused.add(_refusal(topic, topic.partitions, error.code))
             continue
-        topic.name, topic.topic_id = known.name, known.id.raw
+        topic.name, topic.topic_id = known.name, known.id
         missing = [each for each in topic.partitions if each.partition_index not in known.partitions]
         if missing:
             refused.add(_refusal(topic, missing, UnknownTopicOrPartitionError.code))

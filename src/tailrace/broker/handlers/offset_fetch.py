@@ -159,7 +159,7 @@ def _with_ids(image: MetadataImage, topics: list[OffsetFetchResponseTopics]) -> 
     for topic in topics:
         found = image.topics.get(topic.name)
         if found is not None:
-            topic.topic_id = found.id.raw
+            topic.topic_id = found.id
             named.append(topic)
     return named
 

@@ -11,6 +11,7 @@ from tailrace.broker.share_rows import leader_instead
 from tailrace.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, Place, SessionKey
 from tailrace.coordinator.group_settings import settings_of_group
 from tailrace.model.errors import InvalidShareSessionEpochError
+from tailrace.model.noop import noop
 from tailrace.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -39,7 +40,7 @@ def handle(node: Node, context: RequestContext, request: ShareAcknowledgeRequest
 
     def acknowledged(results: Results) -> None:
         if epoch == FINAL_EPOCH:
-            node.shares.end_session(key, lambda _: None)
+            node.shares.end_session(key, noop)
         reply(_response(node, context, key, results))
 
     wanted: dict[Place, Sequence[AcknowledgementBatch]] = {

@@ -25,6 +25,7 @@ from tailrace.model.errors import (
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
+from tailrace.model.noop import noop
 from tailrace.protocol.messages.share_fetch import (
     AcquiredRecords,
     LeaderIdAndEpoch,
@@ -165,7 +166,7 @@ class _Answer:
             if error is not None:
                 row.acknowledge_error_code, row.acknowledge_error_message = error.code, str(error)
         if self._request.share_session_epoch == FINAL_EPOCH:
-            self._node.shares.end_session(self._key, lambda _: None)
+            self._node.shares.end_session(self._key, noop)
         self._reply(self._response(rows))
 
     def _is_news(self, session: ShareSession, place: Place, row: PartitionData) -> bool:

@@ -10,6 +10,7 @@ from tailrace.broker.group_caller import caller_of
 from tailrace.broker.share_initialization import initialize
 from tailrace.coordinator.share_groups.manager import HeartbeatAnswer, check_heartbeat
 from tailrace.model.errors import TailraceError
+from tailrace.model.noop import noop
 from tailrace.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def handle(node: Node, context: RequestContext, request: ShareGroupHeartbeatRequ
     def answered(answer: HeartbeatAnswer) -> None:
         reply(answer.response)
         if answer.initialization is not None:
-            initialize(node, answer.initialization, lambda _: None)
+            initialize(node, answer.initialization, noop)
 
     def failed(error: TailraceError) -> None:
         reply(ShareGroupHeartbeatResponse(error_code=error.code, error_message=str(error)))

@@ -182,7 +182,7 @@ class Balancing:
         if not change.subscription_changed and member.is_reconciled_to(target.epoch):
             return member
         topics = self._shard.image.topics
-        subscribed = {topics[name].id.raw for name in change.subscriptions.topics_of(member) if name in topics}
+        subscribed = {topics[name].id for name in change.subscriptions.topics_of(member) if name in topics}
         stepped = reconciled(
             member, target, subscribed, reported, group.is_owned, subscription_changed=change.subscription_changed
         )

@@ -51,7 +51,7 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], image: MetadataImage)
     """Topics that are gone have no name and are left out."""
     found = ((image.topic_by_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     rows = [
-        TopicPartitions(topic_id=topic.id.raw, topic_name=topic.name, partitions=sorted(indexes))
+        TopicPartitions(topic_id=topic.id, topic_name=topic.name, partitions=sorted(indexes))
         for topic, indexes in found
         if topic is not None
     ]

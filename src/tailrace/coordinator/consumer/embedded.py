@@ -62,7 +62,7 @@ def assignment_bytes(partitions: Partitions, image: MetadataImage, version: int)
 
 def partitions_by_id(named: Iterable[tuple[str, Iterable[int]]], image: MetadataImage) -> Partitions:
     """Topics that are gone are left out."""
-    return partitions_of((image.topics[name].id.raw, indexes) for name, indexes in named if name in image.topics)
+    return partitions_of((image.topics[name].id, indexes) for name, indexes in named if name in image.topics)
 
 
 def _read(kind: type[R], data: bytes) -> R:

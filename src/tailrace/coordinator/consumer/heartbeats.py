@@ -29,7 +29,7 @@ from tailrace.model.errors import (
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
 )
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import Uuid
 from tailrace.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -198,7 +198,7 @@ def replaced_static(
 
 
 def new_member_id(shard: Shard) -> str:
-    return str(TopicId(shard.random.randbytes(16)))
+    return str(Uuid(shard.random.randbytes(16)))
 
 
 def _updated(old: ConsumerMember, caller: Caller, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:

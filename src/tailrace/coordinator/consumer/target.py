@@ -73,6 +73,6 @@ class _TopicIds:
         if known is None:
             topics = [self._image.topics[name] for name in names if name in self._image.topics]
             for topic in topics:
-                self.partition_counts[topic.id.raw] = len(topic.partitions)
-            known = self._known[names] = frozenset(topic.id.raw for topic in topics)
+                self.partition_counts[topic.id] = len(topic.partitions)
+            known = self._known[names] = frozenset(topic.id for topic in topics)
         return known

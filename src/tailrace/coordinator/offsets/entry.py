@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from tailrace.model.ids import NO_TIMESTAMP, ZERO_TOPIC_ID
 
-UNKNOWN_TOPIC_ID: Final = ZERO_TOPIC_ID.raw
+UNKNOWN_TOPIC_ID: Final = ZERO_TOPIC_ID
 
 
 class CommittedOffset(NamedTuple):

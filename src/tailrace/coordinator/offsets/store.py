@@ -283,7 +283,7 @@ class OffsetStore:
         known = self.shard.image.topics.get(topic)
         if known is None:
             raise IllegalGenerationError(f"the member is behind, and there is no topic {topic}")
-        check(topic, known.id.raw, partition)
+        check(topic, known.id, partition)
 
     # OffsetFetch
 
@@ -373,15 +373,15 @@ class OffsetStore:
 
     def _delete_of_topic(self, topic: TopicImage) -> None:
         """In as many batches as it takes; tried again while the log refuses."""
-        raw = topic.id.raw
-        timer = ("offsets of a deleted topic", raw)
+        topic_id = topic.id
+        timer = ("offsets of a deleted topic", topic_id)
 
         def delete() -> Outcome | None:
             batch = TombstoneBatch()
             seen: set[tuple[str, int]] = set()
             for source in (self.table, self.pending):
                 for group_id, partition, entry in source.of_topic(topic.name):
-                    if entry.is_of(raw) and (group_id, partition) not in seen:
+                    if entry.is_of(topic_id) and (group_id, partition) not in seen:
                         seen.add((group_id, partition))
                         batch.add(group_id, topic.name, partition)
                         if batch.is_full:

@@ -97,7 +97,7 @@ class ShareGroups:
         for group in self._all():
             if any(group.is_subscribed_to(topic) for topic in changed):
                 group.make_stale()
-        gone = {topic.id.raw for topic in delta.deleted_topics}
+        gone: set[bytes] = {topic.id for topic in delta.deleted_topics}
         for group in self._all() if gone else ():
             if group.topics.forget(gone) != group.topics:
                 self.shard.submit("share-topics-deleted", partial(self._forget_topics, group.group_id, gone))
@@ -316,7 +316,7 @@ def _reconciled(
 
 
 def _topic_ids(member: ShareMember, image: MetadataImage) -> frozenset[bytes]:
-    return frozenset(image.topics[name].id.raw for name in member.topics if name in image.topics)
+    return frozenset(image.topics[name].id for name in member.topics if name in image.topics)
 
 
 def _unread(topics: Mapping[bytes, SharedTopic]) -> dict[bytes, dict[int, int]]:

@@ -58,7 +58,7 @@ def alter(share: ShareGroups, request: AlterShareGroupOffsetsRequest) -> Outcome
         if topic is not None or wanted.partitions:
             rows.append(row)
         if topic is not None:
-            row.topic_id = topic.id.raw
+            row.topic_id = topic.id
         for part in wanted.partitions:
             answer = AlterShareGroupOffsetsResponsePartition(partition_index=part.partition_index)
             row.partitions.append(answer)
@@ -66,9 +66,9 @@ def alter(share: ShareGroups, request: AlterShareGroupOffsetsRequest) -> Outcome
                 answer.error_code = UnknownTopicOrPartitionError.code
                 answer.error_message = UnknownTopicOrPartitionError.hint
             else:
-                starts.setdefault(topic.id.raw, {})[part.partition_index] = part.start_offset
+                starts.setdefault(topic.id, {})[part.partition_index] = part.start_offset
         if topic is not None:
-            noted[topic.id.raw] = SharedTopic(topic.name, frozenset(starts.get(topic.id.raw, ())), now_ms)
+            noted[topic.id] = SharedTopic(topic.name, frozenset(starts.get(topic.id, ())), now_ms)
     news = [records.topics_record(group.group_id, group.topics.initialize(noted))] if noted else []
     response = AlterShareGroupOffsetsResponse(responses=rows)
     return Outcome(news, Alteration(response, Initialization(group.group_id, group.epoch, starts)))
@@ -84,12 +84,12 @@ def begin_deletion(share: ShareGroups, group_id: str, topic_names: list[str]) ->
     refused: list[DeleteShareGroupOffsetsResponseTopic] = []
     for name in topic_names:
         topic = image.topics.get(name)
-        known = None if topic is None else group.topics.initialized.get(topic.id.raw)
+        known = None if topic is None else group.topics.initialized.get(topic.id)
         if topic is not None and known is not None:
-            partitions[topic.id.raw] = known.partitions
-            deleting[topic.id.raw] = name
-        elif topic is not None and topic.id.raw in group.topics.deleting:
-            partitions[topic.id.raw] = frozenset(topic.partitions)
+            partitions[topic.id] = known.partitions
+            deleting[topic.id] = name
+        elif topic is not None and topic.id in group.topics.deleting:
+            partitions[topic.id] = frozenset(topic.partitions)
         else:
             text = UnknownTopicOrPartitionError.hint if topic is None else _NO_OFFSETS
             refused.append(

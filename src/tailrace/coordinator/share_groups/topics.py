@@ -54,10 +54,10 @@ class SharedTopics(NamedTuple):
             topic = image.topics.get(name)
             if topic is None:
                 continue
-            known = have.get(topic.id.raw)
+            known = have.get(topic.id)
             lacking = frozenset(topic.partitions) - (known.partitions if known is not None else frozenset())
             if lacking:
-                found[topic.id.raw] = SharedTopic(name, lacking, now_ms)
+                found[topic.id] = SharedTopic(name, lacking, now_ms)
         return found
 
     def assignable(self) -> dict[bytes, frozenset[int]]:

@@ -187,7 +187,7 @@ class ShareStateShard:
         """Nobody waits here."""
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        gone = {topic.id.raw for topic in delta.deleted_topics}
+        gone = {topic.id for topic in delta.deleted_topics}
         if gone:
             keys = [key for key in self.states if key.topic_id in gone]
             self._submit_in_parts("share-topics-deleted", keys, self._forget)

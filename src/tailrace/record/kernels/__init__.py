@@ -17,9 +17,8 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Final
 
-import crc32c
-
 from tailrace.env.variables import variable
+from tailrace.record.checksum import is_hardware_based
 
 KERNELS: Final = (
     "admission",
@@ -87,7 +86,7 @@ def use_crc_instruction() -> bool:
     """Let kernels compute CRCs by the processor's instruction, if it has one that we know; whether it has."""
     from tailrace.record.kernels import crc
 
-    has_one = COMPILED and crc32c.hardware_based and not _is_source("crc_x86")
+    has_one = COMPILED and is_hardware_based and not _is_source("crc_x86")
     if has_one:
         from tailrace.record.kernels import crc_x86
 

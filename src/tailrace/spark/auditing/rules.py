@@ -105,7 +105,7 @@ _ALL: Final = (
     Rule(INDEX_MISSING, NOTE, "a segment has no index; it is made anew when the log is opened"),
     Rule(ORPHAN_INDEX, ERROR, "an index stands without its segment"),
     Rule(SNAPSHOT, ERROR, "a producer snapshot cannot be read"),
-    Rule(SNAPSHOT_ORDER, ERROR, "a producer snapshot knows what comes behind it, or lies behind the end of the log"),
+    Rule(SNAPSHOT_ORDER, ERROR, "a producer snapshot knows what comes behind it, or lies behind a closed log's end"),
     Rule(SNAPSHOT_STATE, ERROR, "a producer snapshot says otherwise of a producer than the log does"),
     Rule(SEQUENCE_GAP, ERROR, "sequence numbers of a producer are missing"),
     Rule(SEQUENCE_TWICE, ERROR, "sequence numbers of a producer come twice"),

@@ -1,16 +1,16 @@
 """Up to where each compacted log is clean: `cleaner-offset-checkpoint` of each data directory, and the same in memory.
 
-Crash rule. An offset is written after what it speaks of is on disk, and lowered before the log is: one that is too low
-costs a clean, one that is too high would leave records uncompacted for good. A damaged file counts as empty: every
-log is dirty then.
+Crash rule. An offset is written after what it describes is on disk, and lowered before the log is: one that is too low
+costs a clean, one that is too high would leave records uncompacted for good. The log starts of the directory are
+written first: otherwise a crash brings back deleted records below an offset that assumes they are gone. A damaged file
+counts as empty: every log is dirty then.
 
-Who may call: the owner's thread. Writes are jobs, but for `begin`, once for each log, and `lower`.
+Who may call: the owner's thread. Writes are jobs, but for `begin`, once for each log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 
 from tailrace.model.errors import StorageError
 from tailrace.model.ids import TopicPartition
@@ -66,15 +66,16 @@ class CleanerCheckpoints:
         if not new.keys() <= known.keys():
             self._write_now(directory, {**new, **known})
 
-    def lower(self, directory: LogDirectory, partition: TopicPartition, bound: int) -> None:
-        """To `bound`, where it is above; durable when it returns. StorageError when the disk refuses."""
+    def lower(self, directory: LogDirectory, partition: TopicPartition, bound: int) -> Callable[[], None] | None:
+        """To `bound`, where it is above. The function returned makes it durable, on any thread."""
         offset = self.get(directory.path, partition)
-        if offset is not None and offset > bound:
-            self._write_now(directory, {**self._offsets[directory.path], partition: bound})
+        if offset is None or offset <= bound:
+            return None
+        self._offsets[directory.path][partition] = bound
+        return self._prepare(directory, self._offsets[directory.path])
 
     def _write_now(self, directory: LogDirectory, offsets: dict[TopicPartition, int]) -> None:
-        write = partial(directory.checkpoints.cleaner.write, dict(offsets))  # what was written is remembered
-        self._store.write_now(directory, "checkpoint the cleaner", write)
+        self._store.write_now(directory, "checkpoint the cleaner", self._prepare(directory, offsets))
         self._offsets[directory.path] = offsets
 
     def remove(self, directory: LogDirectory, partitions: Iterable[TopicPartition]) -> None:
@@ -95,5 +96,16 @@ class CleanerCheckpoints:
         self._offsets.pop(directory, None)
 
     def _write(self, directory: LogDirectory) -> None:
-        write = directory.checkpoints.cleaner.prepare(dict(self._offsets[directory.path]))
+        write = self._prepare(directory, self._offsets[directory.path])
         self._store.write_in_background(directory, "checkpoint the cleaner", write)
+
+    def _prepare(self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """See the crash rule. The function returned makes both files durable, on any thread."""
+        write_starts = directory.checkpoints.log_start.prepare(self._store.log_starts(directory))
+        write_offsets = directory.checkpoints.cleaner.prepare(dict(offsets))  # what was written is remembered
+
+        def write() -> None:
+            write_starts()
+            write_offsets()
+
+        return write

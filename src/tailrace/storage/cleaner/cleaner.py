@@ -18,6 +18,7 @@ from tailrace.config.cleaner import CleanerConfig
 from tailrace.metrics.gauge import Gauge
 from tailrace.model.errors import StorageError, TailraceError
 from tailrace.model.ids import TopicPartition
+from tailrace.model.listeners import Listeners
 from tailrace.storage.cleaner.checkpoints import CleanerCheckpoints
 from tailrace.storage.cleaner.gauges import pool_gauges, uncleanable_gauges
 from tailrace.storage.cleaner.selection import Selection
@@ -35,6 +36,8 @@ _log = logging.getLogger(__name__)
 class LogCleaner:
     def __init__(self, store: LogStore, config: CleanerConfig) -> None:
         """Touches no file."""
+        self.on_cleaned: Listeners[TopicPartition, CompactionStats] = Listeners()
+        """A clean of the partition has ended well."""
         self._store = store
         self._states = CleaningStates()
         self._checkpoints = CleanerCheckpoints(store)
@@ -48,10 +51,9 @@ class LogCleaner:
             uncleanable=self._uncleanable,
             selection=self._selection,
             throttle=Throttle(store.env.clock, config.log_cleaner_io_max_bytes_per_second),
-            on_cleaned=self._tell_cleaned,
+            cleaned=self.on_cleaned,
         )
         self._workers: list[CleanerWorker] = []
-        self.on_cleaned: Callable[[TopicPartition, CompactionStats], None] = _nobody
 
     # Life
 
@@ -92,9 +94,6 @@ class LogCleaner:
         """Look for work now, not at the end of `log.cleaner.backoff.ms`."""
         for worker in self._workers:
             worker.awake()
-
-    def _tell_cleaned(self, partition: TopicPartition, stats: CompactionStats) -> None:
-        self.on_cleaned(partition, stats)
 
     # Looking
 
@@ -170,8 +169,8 @@ class LogCleaner:
         for partition in partitions:
             self._states.resume(partition)
 
-    def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> None:
-        self._checkpoints.lower(self._store.directories.at(directory), partition, clean_end)
+    def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> Callable[[], None] | None:
+        return self._checkpoints.lower(self._store.directories.at(directory), partition, clean_end)
 
     def removed(self, directory: str, partitions: Iterable[TopicPartition]) -> None:
         gone = list(partitions)
@@ -194,7 +193,3 @@ class LogCleaner:
         self._selection.forget(self._store.logs_in(self._store.directories.at(directory)))
         self._checkpoints.drop(directory)
         self._uncleanable.directory_failed(directory)
-
-
-def _nobody(partition: TopicPartition, stats: CompactionStats) -> None:
-    pass

@@ -45,7 +45,7 @@ class Workshop:
     uncleanable: UncleanablePartitions
     selection: Selection
     throttle: Throttle
-    on_cleaned: Callable[[TopicPartition, CompactionStats], None]
+    cleaned: Callable[[TopicPartition, CompactionStats], None]
 
 
 class Progress(NamedTuple):
@@ -215,7 +215,7 @@ class CleanerWorker:
             stats.bytes_written,
             stats.bytes_read,
         )
-        workshop.on_cleaned(chosen.partition, stats)
+        workshop.cleaned(chosen.partition, stats)
         self._go_on(self._delete_and_look_again())
 
     def _failed(self, error: Exception) -> None:

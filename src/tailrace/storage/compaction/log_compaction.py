@@ -164,7 +164,7 @@ def _compact(
     groups: list[tuple[LogSegment, ...]] = yield partial(_groups_of, snapshot, offset_map.latest_offset)
     transactions = SeenTransactions(aborted)
     if groups:
-        yield from log.flushing(snapshot.log_end)
+        yield from log.flushing_with_snapshots(snapshot.log_end)
     for group in groups:
         rewriter = GroupRewriter(snapshot.place, group, snapshot.end_of(group), offset_map, rules, transactions, buffer)
         try:

@@ -7,7 +7,7 @@ them has returned no cleaning of the partition changes a file any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from tailrace.model.ids import TopicPartition
@@ -22,8 +22,11 @@ class Cleaning(Protocol):
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None: ...
 
-    def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> None:
-        """The log is about to be cut: what is clean ends at `clean_end` at the latest, durably when this returns."""
+    def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> Callable[[], None] | None:
+        """The log is about to be cut: what is clean ends at `clean_end` at the latest.
+
+        Returns what makes that durable, on any thread, together with all that was lowered in the directory before.
+        """
 
     def removed(self, directory: str, partitions: Iterable[TopicPartition]) -> None:
         """The partitions are gone from the data directory, and their entries from its checkpoint."""
@@ -47,7 +50,7 @@ class NoCleaning:
         pass
 
     def truncating(self, directory: str, partition: TopicPartition, clean_end: int) -> None:
-        pass
+        return None
 
     def removed(self, directory: str, partitions: Iterable[TopicPartition]) -> None:
         pass

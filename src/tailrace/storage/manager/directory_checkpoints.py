@@ -9,7 +9,8 @@ A damaged recovery-point or log-start file counts as empty: recovery then reads 
 first segment.
 
 The owner stamps what shall be written (`prepare`), any thread writes it: an older stamp never overwrites a newer one,
-however late its thread comes.
+however late its thread comes. It counts as written if the newer one is, and fails if the newer one has failed: its
+caller is about to rely on it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 class OrderedCheckpoint:
     """A checkpoint file written by several threads in the order in which its owner asked."""
 
-    __slots__ = ("_file", "_lock", "_mentioned", "_prepared", "_written", "_written_number", "path")
+    __slots__ = ("_error", "_file", "_lock", "_mentioned", "_prepared", "_written", "_written_number", "path")
 
     def __init__(self, files: Files, path: str) -> None:
         """Touches no file."""
@@ -46,6 +47,8 @@ class OrderedCheckpoint:
         self._prepared = 0
         self._written_number = 0
         self._written: Mapping[TopicPartition, int] | None = None  # what the file holds, durably; None: unknown
+        self._error: OSError | None = None
+        """Of the last write."""
         self._mentioned: set[TopicPartition] = set()
 
     def read(self) -> dict[TopicPartition, int]:
@@ -67,7 +70,10 @@ class OrderedCheckpoint:
         return partition in self._mentioned
 
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """Stamp `offsets`, on the owner's thread; the function returned makes them durable, on any."""
+        """Stamp `offsets`, on the owner's thread; the function returned makes them, or newer ones, durable, on any.
+
+        OSError if that write, or the newer one that took its place, has failed.
+        """
         self._prepared += 1
         number = self._prepared
         self._mentioned.update(offsets)
@@ -75,12 +81,18 @@ class OrderedCheckpoint:
         def write() -> None:
             with self._lock:
                 if number <= self._written_number:
+                    if self._error is not None:
+                        raise OSError(self._error.errno, f"a later write of {self.path} failed: {self._error}")
                     return
                 self._written_number = number  # even if it fails: an older one would be no better
                 if offsets != self._written:
                     self._written = None
-                    self._file.write(offsets)
-                    self._written = offsets
+                    try:
+                        self._file.write(offsets)
+                    except OSError as error:
+                        self._error = error.with_traceback(None)
+                        raise
+                    self._written, self._error = offsets, None
 
         return write
 

@@ -19,9 +19,10 @@ from collections.abc import Callable
 from functools import partial
 
 from tailrace.model.errors import StorageError, TailraceError
+from tailrace.model.noop import noop
 from tailrace.storage.manager.directory_names import Role
 from tailrace.storage.manager.log_directory import LogDirectory
-from tailrace.storage.manager.log_store import LogStore, ignore_failure
+from tailrace.storage.manager.log_store import LogStore
 from tailrace.storage.manager.recovery_pool import RecoveryPool
 from tailrace.storage.unified_log import UnifiedLog
 
@@ -52,9 +53,8 @@ class LogClosing:
         for directory in directories:
             pool = RecoveryPool(self._store.env.jobs, f"log-closing-{directory.path}", self._threads)
             for log in self._store.logs_in(directory).values():
-                log.on_failure = ignore_failure  # it would be told on another thread
                 log.hand_over()
-                pool.submit(partial(_close, log), _done, partial(self._not_closed, directory, log))
+                pool.submit(partial(_close, log), noop, partial(self._not_closed, directory, log))
             pool.when_finished(partial(self._closed, directory, ended))
 
     def _not_closed(self, directory: LogDirectory, log: UnifiedLog, error: Exception) -> None:
@@ -91,7 +91,3 @@ class LogClosing:
 def _close(log: UnifiedLog, place: int) -> None:
     """Runs on any thread: nobody else touches the log any more."""
     log.close()
-
-
-def _done(_: None) -> None:
-    pass

@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tailrace.model.errors import (
     InvalidDataError,
@@ -34,14 +34,13 @@ from tailrace.model.errors import (
     UnexpectedAppendOffsetError,
 )
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.storage.append import NO_OFFSET
 from tailrace.storage.manager.log_agreement import agreed_end, bytes_between, first_offset, has_same_bytes
 from tailrace.storage.manager.log_move import LogMove
 from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.manager.log_truncation import LogTruncation
 from tailrace.storage.unified_log import UnifiedLog
-
-if TYPE_CHECKING:
-    from tailrace.storage.manager.log_manager import LogManager
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ _MOST_MISSES: Final = 10
 class LogCopying:
     def __init__(
         self,
-        manager: LogManager,
+        truncation: LogTruncation,
         store: LogStore,
         move: LogMove,
         pace: Pace,
@@ -70,12 +69,12 @@ class LogCopying:
         is_resumed: bool,
     ) -> None:
         """`is_resumed` says that the future log is of an earlier run."""
-        self._manager = manager
+        self._truncation = truncation
         self._store = store
         self._move = move
         self._pace = pace
         self._partition = partition
-        self._ended: Callable[[TailraceError | None], None] = _nobody
+        self._ended: Callable[[TailraceError | None], None] = noop
         self._turn = 0
         self._end_seen = 0
         """The end of the current log when the last chunk was asked for; 0: none was."""
@@ -110,7 +109,7 @@ class LogCopying:
     def stop(self) -> None:
         """What is on its way ends without effect; `go_on` may be called again."""
         self._turn += 1
-        self._ended = _nobody
+        self._ended = noop
 
     # What the future log must not keep
 
@@ -141,7 +140,7 @@ class LogCopying:
             if end <= max(first_offset(current), first_offset(future)):
                 self._start_afresh(first_offset(current))
             else:
-                self._manager.truncate_to({self._partition: end}, future=True)
+                self._truncation.cut_copy(self._partition, end)
         self._keep_below = None
 
     def _fall_behind(self) -> None:
@@ -152,7 +151,7 @@ class LogCopying:
     def _start_afresh(self, offset: int) -> None:
         self._fall_behind()
         log_start = min(offset, self.current.log_start_offset)
-        self._manager.truncate_fully_and_start_at(self._partition, offset, log_start, future=True)
+        self._truncation.restart_copy(self._partition, offset, log_start)
 
     def _follow_log_start(self) -> None:
         current, future = self.current, self.future
@@ -331,7 +330,3 @@ class LogCopying:
         _log.warning("%s: the copy of %s differs from it and is made anew", self.future.dir, self._partition)
         self._keep_below = 0
         return False
-
-
-def _nobody(error: TailraceError | None) -> None:
-    pass

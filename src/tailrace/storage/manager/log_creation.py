@@ -25,8 +25,9 @@ from tailrace.model.errors import (
     TailraceError,
 )
 from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.model.noop import noop
 from tailrace.storage.manager.directory_names import Role, name_for
-from tailrace.storage.manager.log_deletion import Errors, LogDeletion
+from tailrace.storage.manager.log_deletion import LogDeletion
 from tailrace.storage.manager.log_directory import LogDirectory
 from tailrace.storage.manager.log_store import LogStore
 from tailrace.storage.partition_metadata import PartitionMetadata
@@ -165,7 +166,7 @@ class LogCreation:
         self._store.add(partition, role, log)
         _log.info("%s: %s made", making.directory.path, partition)
         if making.is_unwanted:
-            self._deletion.delete((partition,), _ignore, roles=(role,))
+            self._deletion.delete((partition,), noop, roles=(role,))
             self._end(partition, role, LogDirUnavailableError(f"{partition} was deleted while it was made"))
         else:
             self._end(partition, role, log)
@@ -180,7 +181,3 @@ class LogCreation:
                 done(outcome)
         if self._stopped is not None and not self._making:
             self._stopped()
-
-
-def _ignore(errors: Errors) -> None:
-    pass

@@ -25,8 +25,9 @@ from tailrace.model.errors import (
     NoLiveLogDirError,
     StorageError,
 )
+from tailrace.model.ids import DirectoryId
 from tailrace.storage.manager.log_directory import LogDirectory
-from tailrace.storage.manager.meta_properties import DirectoryId, MetaProperties, new_directory_id
+from tailrace.storage.manager.meta_properties import MetaProperties, new_directory_id
 
 _log = logging.getLogger(__name__)
 

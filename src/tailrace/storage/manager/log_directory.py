@@ -20,10 +20,10 @@ from typing import Final
 
 from tailrace.env import Files, Lock
 from tailrace.model.errors import LogDirLockedError, StorageError
-from tailrace.model.ids import TopicPartition
+from tailrace.model.ids import DirectoryId, TopicPartition
 from tailrace.storage.manager.clean_shutdown import CleanShutdownMarker
 from tailrace.storage.manager.directory_checkpoints import DirectoryCheckpoints
-from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE, DirectoryId, MetaProperties
+from tailrace.storage.manager.meta_properties import META_PROPERTIES_FILE, MetaProperties
 from tailrace.storage.names import directory_of, join
 
 LOCK_FILE: Final = ".lock"

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from tailrace.model.errors import DuplicateLogError, InvalidDataError, StorageError, TailraceError
 from tailrace.model.ids import TopicId, TopicPartition
+from tailrace.model.noop import noop
 from tailrace.storage.manager import directory_names
 from tailrace.storage.manager.directory_files import is_known
 from tailrace.storage.manager.directory_names import Role, name_for
@@ -58,6 +59,16 @@ class _Found(NamedTuple):
         return self.directory.join(self.name)
 
 
+def _report_strays(found: list[_Found]) -> None:
+    """In one line for each directory: topics that are deleted while the broker is down leave many of them."""
+    by_directory: dict[str, list[str]] = defaultdict(list)
+    for each in found:
+        by_directory[each.directory.path].append(each.path)
+    for directory, paths in by_directory.items():
+        text = "%s: %d stray logs are not served, the first is %s; next step: delete those that are not needed"
+        _log.warning(text, directory, len(paths), min(paths))
+
+
 class LogLoading:
     def __init__(
         self,
@@ -73,7 +84,7 @@ class LogLoading:
         self._is_stray = is_stray
         self._is_wanted = is_wanted
         self._pools: dict[LogDirectory, RecoveryPool] = {}
-        self._finished: Callable[[], None] = _nothing
+        self._finished: Callable[[], None] = noop
         self._left = 0  # directories whose logs are not all loaded
         self._cut_short: set[LogDirectory] = set()
         self._epochs: list[int | None] = []
@@ -100,6 +111,7 @@ class LogLoading:
         for each in found:
             if each.directory in self._pools and each.directory.is_live:
                 self._submit(each)
+        _report_strays([each for each in found if each.role is Role.STRAY])
         self._finished = finished
         self._left = len(begun)
         if not begun:
@@ -238,7 +250,6 @@ class LogLoading:
         if each.role is Role.DELETED:
             self._deletion.enqueue(each.directory, each.path)
         elif each.role is Role.STRAY:
-            _log.warning("%s is a stray log: it is not served", each.path)
             self.strays.append(each.path)
         else:
             pool = self._pools[each.directory]
@@ -287,7 +298,3 @@ class LogLoading:
             self._pools[each.directory].cancel_waiting()
         else:
             _log.error("%s cannot be loaded: %s", each.path, error)
-
-
-def _nothing() -> None:
-    pass

@@ -1,13 +1,14 @@
 """Every log of a broker: opened at start, made, found, deleted, moved and closed here, in several data directories.
 
-One thread owns the manager and its logs. Whatever waits for a disk, but for truncation and the end of a move, is a job
-that ends in a callback on that thread. The parts:
+One thread owns the manager and its logs. Whatever waits for a disk, except the end of a move and the truncation of a
+copy, is a job that ends in a callback on that thread. The parts:
 
     log_directories    validate, lock, identify `log.dirs`; choose one for a new partition
     log_store          the open logs, their checkpoints, failing directories
     log_loading        the start, in parallel        log_closing   the end, with the marker of a clean shutdown
     log_creation       new partitions                log_deletion  partitions that go
     log_mover          moves from one directory to another; log_copying their middle, log_move their end
+    log_truncation     cutting logs back
     cleaner            (its own package) compaction
     background_tasks   retention, flusher, checkpoints, removal
 
@@ -53,6 +54,7 @@ from tailrace.storage.manager.log_loading import IsStray, IsWanted, LogLoading
 from tailrace.storage.manager.log_move import LogMove
 from tailrace.storage.manager.log_mover import LogMover, MoveProgress
 from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.manager.log_truncation import StillWanted, Truncated
 from tailrace.storage.manager.segment_retention import delete_old_segments_of
 from tailrace.storage.unified_log import UnifiedLog
 from tailrace.storage.warm import WarmSet
@@ -78,6 +80,8 @@ class LogManager:
     ) -> None:
         """Touches no file. `options` are what every log is opened with, apart from what is remembered of each."""
         self._store = LogStore(env, config, identity, warm, options or LoadOptions())
+        self.on_directory_offline = self._store.on_directory_offline
+        self.on_log_replaced = self._store.on_log_replaced
         self._deletion = LogDeletion(self._store)
         self._creation = LogCreation(self._store, self._deletion)
         self._move = LogMove(self._store, self._deletion)
@@ -89,6 +93,7 @@ class LogManager:
         """Of all moves together; its rate may be changed at any time."""
         moves_at_a_time = config.num_replica_alter_log_dirs_threads or len(config.directories)
         self._mover = LogMover(self, self._store, self._move, self.move_throttle.wait_ms, moves_at_a_time)
+        self._truncation = self._mover.truncation
         if metrics is not None:
             metrics.add(self.gauges)
         self._is_open = False
@@ -174,7 +179,7 @@ class LogManager:
                 self._store.directories.unlock()
             end()
         else:
-            self._loading.stop(partial(self._creation.stop, close))
+            self._loading.stop(partial(self._creation.stop, partial(self._truncation.stop, close)))
 
     @property
     def previous_broker_epoch(self) -> int | None:
@@ -359,14 +364,6 @@ class LogManager:
             self._cleaner = None
         self._store.cleaning = cleaning
 
-    def when_offline(self, tell: Callable[[LogDirectory, list[TopicPartition]], None]) -> None:
-        """`tell` is called with a directory that has failed and the partitions that went with it."""
-        self._store.on_offline = tell
-
-    def when_replaced(self, tell: Callable[[TopicPartition, UnifiedLog], None]) -> None:
-        """`tell` is called with the new log of a partition that has moved to another directory."""
-        self._store.on_replaced = tell
-
     def checkpoint_high_watermarks(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int], ended: Callable[[], None]
     ) -> None:
@@ -384,74 +381,26 @@ class LogManager:
         write = directory.checkpoints.log_start.prepare(self._store.log_starts(directory))
         self._store.write_in_background(directory, "checkpoint log starts", write, done, failed)
 
-    def truncate_to(self, offsets: Mapping[TopicPartition, int], *, future: bool = False) -> None:
-        """Drop everything from the offset on, of each partition that is here, durably. Blocks.
+    def truncate_to(
+        self, offsets: Mapping[TopicPartition, int], done: Truncated, is_wanted: StillWanted = _always
+    ) -> None:
+        """Drop everything from the offset on, of each partition that is here; `done` when that is durable, with errors.
 
-        Checkpoints come first: a recovery point that is too low costs reading, one that is too high costs data.
+        Until then a log refuses appends (LogTruncatingError) and serves reads below the cut. `is_wanted` is asked at
+        the moment of the cut: a partition that leads by then keeps its records. See `log_truncation`.
         """
-        role = _role(future)
-        if not future:
-            self._mover.before_cut(offsets)
-        logs = {partition: log for partition, log in self._store.logs(role).items() if partition in offsets}
-        cut = {partition: log for partition, log in logs.items() if offsets[partition] < log.log_end_offset}
-        self._lower_checkpoints(cut, offsets)
-        for partition, log in logs.items():
-            offset = offsets[partition]
-            reaches_below = offset < log.local.active.base_offset
-            last = log.local.segments.floor(offset)
-            clean_end = (offset if last is None else last.base_offset) if reaches_below else None
-            self._cut(partition, log, role, partial(log.truncate_to, offset), clean_end)
+        self._truncation.truncate_to(offsets, done, is_wanted)
 
     def truncate_fully_and_start_at(
-        self, partition: TopicPartition, offset: int, log_start: int | None = None, *, future: bool = False
+        self,
+        partition: TopicPartition,
+        offset: int,
+        done: Truncated,
+        log_start: int | None = None,
+        is_wanted: StillWanted = _always,
     ) -> None:
-        """Empty the partition's log and go on at `offset`. Blocks."""
-        role = _role(future)
-        log = self._store.logs(role).get(partition)
-        if log is None:
-            return
-        if not future:
-            self._mover.before_cut({partition: 0})
-        start = offset if log_start is None else log_start
-        directory = self._store.directory_of(log)
-        point = min(log.recovery_point, offset)
-        self._write_ahead(directory, {partition: point}, {partition: start})
-        self._cut(partition, log, role, partial(log.restart_at, offset, log_start), offset)
-
-    def _lower_checkpoints(
-        self, logs: Mapping[TopicPartition, UnifiedLog], offsets: Mapping[TopicPartition, int]
-    ) -> None:
-        by_directory: dict[LogDirectory, list[TopicPartition]] = {}
-        for partition, log in logs.items():
-            by_directory.setdefault(self._store.directory_of(log), []).append(partition)
-        for directory, partitions in by_directory.items():
-            points = {each: min(logs[each].recovery_point, offsets[each]) for each in partitions}
-            starts = {each: min(logs[each].log_start_offset, offsets[each]) for each in partitions}
-            self._write_ahead(directory, points, starts)
-
-    def _write_ahead(
-        self, directory: LogDirectory, points: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
-    ) -> None:
-        store, checkpoints = self._store, directory.checkpoints
-        new_points = store.recovery_points(directory, points)
-        new_starts = store.log_starts(directory, starts)
-        store.write_now(directory, "checkpoint", partial(checkpoints.recovery_point.write, new_points))
-        store.write_now(directory, "checkpoint", partial(checkpoints.log_start.write, new_starts))
-
-    def _cut(
-        self, partition: TopicPartition, log: UnifiedLog, role: Role, cut: Callable[[], object], clean_end: int | None
-    ) -> None:
-        """Nothing at or above `clean_end` will be clean; None: no cleaning is concerned."""
-        if clean_end is None or role is Role.FUTURE:
-            cut()
-            return
-        cleaning = self._store.cleaning
-        cleaning.pause((partition,))
-        try:
-            cleaning.truncating(self._store.directory_of(log).path, partition, clean_end)
-            cut()
-        finally:
-            cleaning.resume((partition,))
+        """Empty the partition's log and go on at `offset`; the log start is there too, unless given. As above."""
+        self._truncation.restart_at(partition, offset, log_start, done, is_wanted)
 
     def _existing(self, partition: TopicPartition, role: Role) -> UnifiedLog:
         log = self._store.logs(role).get(partition)

@@ -48,6 +48,8 @@ class LogMove:
         if current is None or future is None:
             which = "current" if current is None else "future"
             raise LogDirUnavailableError(f"{partition} has no {which} log that is online")
+        if partition in self._store.truncating:
+            return False
         is_durable = future.recovery_point >= future.log_end_offset
         if not is_durable and not future.is_flushing:
             future.flush()
@@ -94,7 +96,7 @@ class LogMove:
         store.remove(partition, Role.CURRENT)
         self._take_over(partition, target)
         current.abandon()
-        store.on_replaced(partition, future)
+        store.on_log_replaced(partition, future)
         self._deletion.enqueue(source, doomed)
         store.cleaning.moved(partition, source.path, target.path)
         store.write_in_background(source, "checkpoint", store.prepare_checkpoints(source))

@@ -32,6 +32,7 @@ from tailrace.model.errors import (
     TailraceError,
 )
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.storage.manager.cleaning import Cleaning
 from tailrace.storage.manager.log_copying import LogCopying, Pace
 from tailrace.storage.manager.log_creation import Done, Failed
@@ -39,6 +40,7 @@ from tailrace.storage.manager.log_deletion import Errors
 from tailrace.storage.manager.log_directory import LogDirectory
 from tailrace.storage.manager.log_move import LogMove
 from tailrace.storage.manager.log_store import LogStore
+from tailrace.storage.manager.log_truncation import LogTruncation
 from tailrace.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ class LogMover:
         self._leaving: dict[TopicPartition, list[_Gone]] = {}
         """Partitions whose future log is being deleted, and who waits for it."""
         self._is_stopped = False
+        self.truncation = LogTruncation(store, self.before_cut)
+        """Of current logs, which the copies of those that move follow, and of the copies."""
 
     @property
     def progress(self) -> Mapping[TopicPartition, MoveProgress]:
@@ -143,7 +147,7 @@ class LogMover:
                 continue
             if None not in (current.topic_id, future.topic_id) and current.topic_id != future.topic_id:
                 _log.warning("%s is the copy of an earlier topic of that name and is deleted", future.dir)
-                self._delete_future(partition, _ignore)
+                self._delete_future(partition, noop)
                 continue
             move = _Move(partition, current, self._store.directory_of(current), self._store.directory_of(future))
             self._moves[partition] = move
@@ -174,7 +178,7 @@ class LogMover:
 
     def _copying(self, move: _Move, future: UnifiedLog, *, is_resumed: bool) -> LogCopying:
         return LogCopying(
-            self._manager,
+            self.truncation,
             self._store,
             self._move,
             self._pace,
@@ -249,7 +253,7 @@ class LogMover:
             self._fail(move, error)
         elif not (isinstance(error, StorageError) and error.is_shortage):
             self._fail(move, error)
-            self._delete_future(partition, _ignore)
+            self._delete_future(partition, noop)
         elif move.copying is not None and move.copying.future.failure is not None:
             # A flush has failed for want of space: nobody knows what of the log is on the disk.
             move.copying = None
@@ -349,7 +353,3 @@ class LogMover:
 def _tell(move: _Move, error: TailraceError) -> None:
     for _, failed in move.askers:
         failed(error)
-
-
-def _ignore(errors: Errors) -> None:
-    pass

@@ -14,11 +14,11 @@ over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from tailrace.config.broker import BrokerConfig
 from tailrace.config.log import LogConfig
@@ -26,6 +26,7 @@ from tailrace.env import Env
 from tailrace.model.errors import StorageError, TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.model.invariant import invariant
+from tailrace.model.listeners import Listeners
 from tailrace.storage import loader
 from tailrace.storage.loader import LoadOptions
 from tailrace.storage.manager.cleaning import Cleaning, NoCleaning
@@ -40,7 +41,19 @@ _log = logging.getLogger(__name__)
 
 SHORTAGE_SILENCE_MS: Final = 10_000
 
-Checkpointed = Mapping[TopicPartition, int]
+
+class PendingCut(NamedTuple):
+    """What checkpoints say of a log that is about to be truncated; `log_start` is given where it starts over."""
+
+    recovery_limit: int
+    log_start_limit: int = 0
+    log_start: int | None = None
+
+    def log_start_of(self, log: UnifiedLog) -> int:
+        return min(log.log_start_offset, self.log_start_limit) if self.log_start is None else self.log_start
+
+
+PendingCuts = Mapping[TopicPartition, PendingCut]
 
 
 class LogStore:
@@ -55,14 +68,24 @@ class LogStore:
         """Partitions whose current log is here and could not be opened."""
         self.left_out: set[TopicPartition] = set()
         """Partitions that were not to be opened: what checkpoints say of them stays."""
+        self.truncating: set[TopicPartition] = set()
+        """Partitions whose current log is being truncated, or will be as soon as checkpoints are written."""
+        self.cuts: dict[TopicPartition, PendingCut] = {}
+        """Of current logs, until the logs themselves say so."""
         self.default_config = config.topic_defaults
         self.cleaning: Cleaning = NoCleaning()
-        self.on_offline: Callable[[LogDirectory, list[TopicPartition]], None] = _nobody
-        self.on_replaced: Callable[[TopicPartition, UnifiedLog], None] = _no_one
+        self.on_directory_offline: Listeners[LogDirectory, list[TopicPartition]] = Listeners()
+        """The directory has failed, and these partitions with it."""
+        self.on_log_replaced: Listeners[TopicPartition, UnifiedLog] = Listeners()
+        """The partition has moved to another directory and has this new log."""
         self._warm = warm
         self._options = options
         self._topic_configs: dict[str, LogConfig] = {}
         self._in: dict[str, dict[TopicPartition, UnifiedLog]] = {each.path: {} for each in self.directories}
+        self._report_in: dict[str, Callable[[StorageError], object]] = {
+            each.path: partial(self.report, each) for each in self.directories
+        }
+        """Listens to the failures of a directory's logs."""
         self._failed: list[LogDirectory] = []
         self._shortage_told_ms: dict[str, int] = {}
         self.is_closing = False
@@ -100,7 +123,7 @@ class LogStore:
         self.logs(role)[partition] = log
         self._in[directory.path][partition] = log
         directory.forget_unloaded(partition)
-        log.on_failure = partial(self.report, directory)
+        log.on_failure.add(self._report_in[directory.path])
         config = self.config_of(partition.topic)
         if log.config != config:
             log.use_config(config)
@@ -109,8 +132,9 @@ class LogStore:
     def remove(self, partition: TopicPartition, role: Role) -> UnifiedLog:
         """The log takes part no more; what becomes of it is the caller's."""
         log = self.logs(role).pop(partition)
-        del self._in[directory_of(log.dir)][partition]
-        log.on_failure = ignore_failure
+        path = directory_of(log.dir)
+        del self._in[path][partition]
+        log.on_failure.remove(self._report_in[path])
         return log
 
     def count_in(self, directory: LogDirectory) -> int:
@@ -145,21 +169,43 @@ class LogStore:
     # Checkpoints
 
     def recovery_points(
-        self, directory: LogDirectory, changed: Checkpointed | None = None
+        self, directory: LogDirectory, cuts_of_copies: PendingCuts | None = None
     ) -> dict[TopicPartition, int]:
-        """`changed` are values that logs are about to have."""
-        points = {partition: log.recovery_point for partition, log in self.logs_in(directory).items()}
-        return {**directory.unloaded_recovery_points, **points, **(changed or {})}
+        logs = self.logs_in(directory)
+        points = {partition: log.recovery_point for partition, log in logs.items()}
+        for partition, cut in self._cuts_in(logs, cuts_of_copies):
+            points[partition] = min(points[partition], cut.recovery_limit)
+        return {**directory.unloaded_recovery_points, **points}
 
-    def log_starts(self, directory: LogDirectory, changed: Checkpointed | None = None) -> dict[TopicPartition, int]:
-        starts = {partition: log.log_start_offset for partition, log in self.logs_in(directory).items()}
-        starts = {**directory.unloaded_log_starts, **starts, **(changed or {})}
+    def log_starts(
+        self, directory: LogDirectory, cuts_of_copies: PendingCuts | None = None
+    ) -> dict[TopicPartition, int]:
+        logs = self.logs_in(directory)
+        starts = {partition: log.log_start_offset for partition, log in logs.items()}
+        for partition, cut in self._cuts_in(logs, cuts_of_copies):
+            starts[partition] = cut.log_start_of(logs[partition])
+        starts = {**directory.unloaded_log_starts, **starts}
         return {partition: start for partition, start in starts.items() if start > 0}
 
-    def prepare_checkpoints(self, directory: LogDirectory) -> Callable[[], None]:
-        """Both, as they are now; the function returned makes them durable, on any thread."""
-        write_points = directory.checkpoints.recovery_point.prepare(self.recovery_points(directory))
-        write_starts = directory.checkpoints.log_start.prepare(self.log_starts(directory))
+    def _cuts_in(
+        self, logs: Mapping[TopicPartition, UnifiedLog], cuts_of_copies: PendingCuts | None
+    ) -> Iterator[tuple[TopicPartition, PendingCut]]:
+        for known, cuts in ((self.current, self.cuts), (self.future, cuts_of_copies or {})):
+            for partition, cut in cuts.items():
+                log = logs.get(partition)
+                if log is not None and known.get(partition) is log:
+                    yield partition, cut
+
+    def prepare_checkpoints(
+        self, directory: LogDirectory, cuts_of_copies: PendingCuts | None = None
+    ) -> Callable[[], None]:
+        """Both, as they are now; the function returned makes them durable, on any thread.
+
+        Logs that are about to be truncated are in them as they will be; `cuts_of_copies` are of future logs.
+        """
+        points = self.recovery_points(directory, cuts_of_copies)
+        write_points = directory.checkpoints.recovery_point.prepare(points)
+        write_starts = directory.checkpoints.log_start.prepare(self.log_starts(directory, cuts_of_copies))
 
         def write() -> None:
             write_points()
@@ -235,18 +281,6 @@ class LogStore:
                     log.abandon()
             directory.unlock()
             _log.error("%s is offline, and with it %s", directory.path, ", ".join(map(str, dropped)) or "no partition")
-            self.on_offline(directory, dropped)
+            self.on_directory_offline(directory, dropped)
         if failed:
             self.directories.check_any_live()
-
-
-def ignore_failure(error: StorageError) -> None:
-    pass
-
-
-def _nobody(directory: LogDirectory, partitions: list[TopicPartition]) -> None:
-    pass
-
-
-def _no_one(partition: TopicPartition, log: UnifiedLog) -> None:
-    pass

@@ -23,18 +23,14 @@ from typing import Final, NamedTuple
 
 from tailrace.env import Files
 from tailrace.model.errors import CorruptCheckpointError
-from tailrace.model.ids import TopicId
+from tailrace.model.ids import DirectoryId
 from tailrace.storage.checkpoint import parse_number, read_small_file, replace_durably
 
 META_PROPERTIES_FILE: Final = "meta.properties"
 
-DirectoryId = TopicId
-"""The same 16 bytes, written the same way."""
-
 _VERSION: Final = "1"
 _MAX_BYTES: Final = 64 << 10
 _MAX_NODE_ID: Final = 2**31 - 1
-_RESERVED_IDS: Final = 100  # the lowest ones mean "unassigned", "lost" and the like
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LINE: Final = re.compile(r"\s*((?:\\.|[^\\\s=:])+)\s*[=:\s]\s*(.*)")
@@ -86,9 +82,8 @@ class MetaProperties(NamedTuple):
 def new_directory_id(dice: random.Random, taken: Container[DirectoryId]) -> DirectoryId:
     """One that no directory has, that is not reserved, and that no command line takes for an option."""
     while True:
-        number = dice.getrandbits(128)
-        found = DirectoryId(number.to_bytes(16, "big"))
-        if number >= _RESERVED_IDS and not str(found).startswith("-") and found not in taken:
+        found = DirectoryId(dice.getrandbits(128).to_bytes(16, "big"))
+        if not found.is_reserved and not str(found).startswith("-") and found not in taken:
             return found
 
 

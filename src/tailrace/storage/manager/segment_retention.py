@@ -15,7 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 def delete_old_segments_of(store: LogStore, log: UnifiedLog) -> int:
-    """How many segments went. Where the disk refuses they stay, and go another time."""
+    """How many segments went. Where the disk refuses they stay, and go another time; so they do during a truncation."""
+    if log.is_truncating:
+        return 0
     directory = store.directory_of(log)
 
     def checkpoint(log_start: int) -> None:

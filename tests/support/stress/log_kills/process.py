@@ -110,7 +110,7 @@ def _note_cleans(broker: Broker, journal: Journal) -> None:
     def note(partition: TopicPartition, stats: Any) -> None:
         journal.write("cleaned", str(partition), stats.records_read, stats.records_written)
 
-    broker.manager.cleaner.on_cleaned = note
+    broker.manager.cleaner.on_cleaned.add(note)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ class GroupStress(BrokerSchedule):
         self.connect(self.witness, TOPIC, PARTITIONS, **settings)
         self.net.ask(FindCoordinatorRequest(key="any"), 3)
         self.clients = []
-        self._topic_id = self.net.broker.node.image.topics[TOPIC].id.raw
+        self._topic_id = self.net.broker.node.image.topics[TOPIC].id
         self._names = 0
         for group, kind in GROUPS.items():
             for _ in range(self.random.randrange(2, 5)):

@@ -73,7 +73,7 @@ class FaultyNetwork:
 
     @property
     def now_ms(self) -> int:
-        return self.broker.world.clock.now_ms()
+        return self.broker.clock.now_ms()
 
     def note(self, text: str) -> None:
         self.log.append(f"{self.now_ms:>8} {text}")

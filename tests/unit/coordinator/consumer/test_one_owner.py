@@ -124,7 +124,7 @@ class OneOwner(RuleBasedStateMachine):
         group = self.rig.consumers
         assert group.state_name in ("Stable", "Empty")
         wanted = {
-            (topic.id.raw, index)
+            (topic.id, index)
             for topic in self.rig.pair.image.topics.values()
             if group.is_subscribed_to(topic.name)
             for index in topic.partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,9 @@ from tailrace.config.cleaner import CleanerConfig
 from tailrace.env import Mode
 from tailrace.model.errors import StorageError
 from tailrace.model.ids import TopicPartition
+from tailrace.storage.cleaner.checkpoints import CleanerCheckpoints
+from tailrace.storage.cleaner.selection import Selection
+from tailrace.storage.steps import Steps
 from tailrace.storage.unified_log import UnifiedLog
 
 NEVER = replace(COMPACT, min_cleanable_dirty_ratio=1.0)
@@ -66,6 +70,31 @@ def test_a_log_that_one_worker_cleans_is_no_other_workers() -> None:
         assert run.jobs.run_one() or run.jobs.tick() is None
         seen = max(seen, len(run.cleaner.progress))
     assert seen == 1
+
+
+@pytest.mark.spec("LM-15")
+def test_the_next_dirtiest_log_is_chosen_where_the_dirtiest_is_taken_while_others_are_looked_at() -> None:
+    run = CleanedWorld()
+    for partition in (P0, P1, OTHER):
+        run.dirty(partition, count=60, keys=60)
+    run.clean()
+    for partition, count in ((P0, 120), (P1, 240), (OTHER, 180)):
+        run.put(partition, count=count)
+    store = run.cleaner._store
+    checkpoints = CleanerCheckpoints(store)
+    for directory in store.directories.live:
+        checkpoints.read(directory)
+    asked: Counter[TopicPartition] = Counter()
+
+    def may_clean(partition: TopicPartition) -> bool:
+        asked[partition] += 1
+        assert asked[partition] <= 2, "a log that another worker has taken is no candidate again"
+        return partition != P1 or asked[partition] == 1
+
+    looking = Selection(store, checkpoints, may_clean, lambda *_: None).dirtiest()
+    with pytest.raises(StopIteration) as ended:
+        next(looking)
+    assert ended.value.value.partition == OTHER
 
 
 @pytest.mark.spec("LM-17")
@@ -157,14 +186,14 @@ def test_the_checkpoint_is_rewound_before_the_log_is_cut(monkeypatch: pytest.Mon
     run.dirty(count=200)
     run.clean()
     seen: list[bytes] = []
-    cut = UnifiedLog.truncate_to
+    cut = UnifiedLog.truncating
 
-    def watched(log: UnifiedLog, offset: int) -> bool:
+    def watched(log: UnifiedLog, offset: int) -> Steps[bool]:
         seen.append(run.checkpoint())
         return cut(log, offset)
 
-    monkeypatch.setattr(UnifiedLog, "truncate_to", watched)
-    run.manager.truncate_to({P0: 3})
+    monkeypatch.setattr(UnifiedLog, "truncating", watched)
+    run.truncate_to({P0: 3})
     assert seen == [b"0\n1\norders 0 %d\n" % run.log().local.active.base_offset]
 
 

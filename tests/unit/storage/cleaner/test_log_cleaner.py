@@ -316,7 +316,7 @@ def test_truncation_aborts_the_clean_and_rewinds_its_checkpoint(steps: int) -> N
     assert point > 100
     run.put(count=300)
     run.begin(steps=steps)
-    run.manager.truncate_to({P0: 90})
+    run.truncate_to({P0: 90})
     assert run.cleaner.is_idle
     assert run.cleaner.state_of(P0) is None
     assert left_behind(run) == []
@@ -341,7 +341,7 @@ def test_the_checkpoint_is_rewound_before_cleaning_resumes() -> None:
         resume((P0,))
 
     run.cleaner.resume = watched  # type: ignore[method-assign]
-    run.manager.truncate_to({P0: 3})
+    run.truncate_to({P0: 3})
     assert seen == [run.log().local.active.base_offset]
 
 
@@ -350,7 +350,7 @@ def test_emptying_a_log_aborts_its_clean() -> None:
     run = CleanedWorld(log_cleaner_io_buffer_size=300)
     run.dirty()
     run.begin()
-    run.manager.truncate_fully_and_start_at(P0, 1000)
+    run.truncate_fully(P0, 1000)
     assert run.cleaner.is_idle
     assert left_behind(run) == []
     assert run.cleaner.state_of(P0) is None

@@ -41,17 +41,20 @@ def test_an_older_write_never_overwrites_a_newer(world: World) -> None:
     assert checkpoint.read() == {P0: 2}
 
 
-def test_nor_one_that_failed(world: World) -> None:
+def test_an_older_write_fails_if_the_newer_one_has_failed(world: World) -> None:
+    """A segment is deleted, or a log truncated, as soon as its checkpoint is durable."""
     checkpoint = DirectoryCheckpoints(world.disk, "/a").recovery_point
     checkpoint.write({P0: 0})
     early, late = checkpoint.prepare({P0: 1}), checkpoint.prepare({P0: 2})
     world.disk.fail_next("rename")
     with pytest.raises(OSError, match="Input/output"):
         late()
-    early()
+    with pytest.raises(OSError, match="a later write of /a/recovery-point-offset-checkpoint failed"):
+        early()
     assert checkpoint.read() == {P0: 0}
     checkpoint.write({P0: 0})  # what it held may be gone: it is written again
     assert checkpoint.read() == {P0: 0}
+    early()
 
 
 def test_what_is_there_already_is_not_written_again(world: World) -> None:

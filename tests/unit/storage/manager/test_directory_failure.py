@@ -19,7 +19,7 @@ class Watched(ManagedWorld):
     def __init__(self) -> None:
         super().__init__()
         self.offline: list[tuple[str, list[TopicPartition]]] = []
-        self.manager.when_offline(self.note)
+        self.manager.on_directory_offline.add(self.note)
         self.start()
         self.create(P0, "/a")
         self.create(P1, "/b")
@@ -57,7 +57,7 @@ def failing_roll(run: Watched) -> None:
 def failing_truncation(run: Watched) -> None:
     run.disk.fail_next("truncate", "/a/orders-0/*.log")
     with pytest.raises(StorageError):
-        run.manager.truncate_to({P0: 5})
+        run.truncate_to({P0: 5})
 
 
 def failing_checkpoint(run: Watched) -> None:
@@ -69,7 +69,7 @@ def failing_checkpoint(run: Watched) -> None:
 def failing_write_ahead(run: Watched) -> None:
     run.disk.fail_next("create", "/a/recovery-point*")
     with pytest.raises(StorageError):
-        run.manager.truncate_to({P0: 5})
+        run.truncate_to({P0: 5})
     assert run.log(P0).log_end_offset == 20  # nothing was cut
 
 
@@ -188,7 +188,7 @@ def test_a_shortage_never_takes_a_directory_offline(run: Watched, shortage: int)
         run.append(P0)
     assert (refused.value.code, refused.value.is_shortage) == (56, True)
     with pytest.raises(StorageError):
-        run.manager.truncate_to({P0: 5})
+        run.truncate_to({P0: 5})
     run.manager.checkpoint_recovery_points()
     with pytest.raises(StorageError):
         run.create(TopicPartition("new", 0), "/a")
@@ -196,7 +196,7 @@ def test_a_shortage_never_takes_a_directory_offline(run: Watched, shortage: int)
     run.disk.faults.heal()
     assert run.offline == []
     assert offsets_in(run.log(P0)) == list(range(20))
-    run.manager.truncate_to({P0: 10})
+    run.truncate_to({P0: 10})
     assert run.create(TopicPartition("new", 0), "/a").dir == "/a/new-0"
     run.create(TopicPartition("new", 1), "/b")
 
@@ -221,3 +221,26 @@ def test_future_logs_go_offline_too(run: Watched) -> None:
     assert run.manager.partitions(future=True) == []
     assert run.manager.partitions() == [P1]
     assert run.offline == [("/a", [P0, P1])]
+
+
+def test_other_listeners_of_a_log_are_notified_beside_the_manager(run: Watched) -> None:
+    failures: list[StorageError] = []
+    log = run.log(P0)
+    log.on_failure.add(failures.append)
+    failing_append(run)
+    run.run()
+    assert len(failures) == 1
+    assert run.offline == [("/a", [P0])]
+    assert log.on_failure.listeners == (failures.append,)  # the manager's is gone, with the log
+
+
+def test_nothing_listens_to_a_log_that_another_thread_closes(run: Watched) -> None:
+    failures: list[StorageError] = []
+    log = run.log(P0)
+    log.on_failure.add(failures.append)
+    log.on_flush_ended.add(lambda: None)
+    run.append(P0)
+    run.disk.fail_next("sync", "/a/orders-0/*")
+    run.shutdown()
+    assert failures == []
+    assert log.on_failure.listeners == log.on_flush_ended.listeners == ()

@@ -20,8 +20,9 @@ from tailrace.model.errors import (
     LogDirUnavailableError,
     NoLiveLogDirError,
 )
+from tailrace.model.ids import DirectoryId
 from tailrace.storage.manager.log_directories import LogDirectories, NodeIdentity
-from tailrace.storage.manager.meta_properties import DirectoryId, MetaProperties, new_directory_id
+from tailrace.storage.manager.meta_properties import MetaProperties, new_directory_id
 
 KAFKAS = b"""#
 #Sun Nov 15 09:09:15 UTC 2026

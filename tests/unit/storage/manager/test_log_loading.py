@@ -185,6 +185,19 @@ def test_a_stray_directory_is_named_and_not_served(caplog: pytest.LogCaptureFixt
     assert [entry.name for entry in run.disk.list(f"/a/{STRAY}")] == before
 
 
+def test_stray_directories_are_counted_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    run = filled(count=1)
+    names = [f"orders-{number}{STRAY.removeprefix('orders-0')}" for number in range(20)]
+    for directory in ("/a", "/b"):
+        for name in names:
+            run.disk.make_dir(f"{directory}/{name}")
+    run.start()
+    assert len(run.manager.strays) == 40
+    lines = [record.getMessage() for record in caplog.records if "stray" in record.getMessage()]
+    assert [line.partition(" are")[0] for line in lines] == ["/a: 20 stray logs", "/b: 20 stray logs"]
+    assert names[0] in lines[0]
+
+
 @pytest.mark.spec("LM-39")
 def test_a_replica_that_the_metadata_does_not_place_here_becomes_stray() -> None:
     run = filled(("/a",), count=2)
@@ -296,7 +309,7 @@ def test_a_disk_that_fails_while_loading_takes_its_logs_offline() -> None:
     run = filled(count=6)
     run.disk.fail_next("read", "/a/t-2/*", times=None)
     offline: list[str] = []
-    run.manager.when_offline(lambda directory, partitions: offline.append(directory.path))
+    run.manager.on_directory_offline.add(lambda directory, partitions: offline.append(directory.path))
     run.start()
     assert run.has_started
     assert offline == ["/a"]

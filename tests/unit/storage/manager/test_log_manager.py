@@ -146,7 +146,7 @@ def test_truncation_notes_the_recovery_point_first(run: ManagedWorld) -> None:
     run.manager.checkpoint_recovery_points()
     run.run()
     run.tape.rewind()
-    run.manager.truncate_to({P0: 11, P1: 5})  # one that is not here is passed over
+    run.truncate_to({P0: 11, P1: 5})  # one that is not here is passed over
     assert run.read("/a/recovery-point-offset-checkpoint") == b"0\n1\norders 0 11\n"
     writes = run.tape.of("rename", "truncate")
     assert writes[0].endswith("recovery-point-offset-checkpoint.tmp")
@@ -162,16 +162,16 @@ def test_a_log_that_starts_anew(run: ManagedWorld) -> None:
     run.create(P0)
     run.append(count=40)
     run.flush()
-    run.manager.truncate_fully_and_start_at(P0, 1000)
+    run.truncate_fully(P0, 1000)
     run.append(count=2)
     run.restart()
     assert (run.log().log_start_offset, run.log().log_end_offset) == (1000, 1002)
-    run.manager.truncate_fully_and_start_at(P0, 500)
+    run.truncate_fully(P0, 500)
     run.append(count=2)
     run.flush()
     run.restart(power=True)
     assert (run.log().log_start_offset, run.log().log_end_offset) == (500, 502)
-    run.manager.truncate_fully_and_start_at(P1, 5)  # not here
+    run.truncate_fully(P1, 5)  # not here
 
 
 def test_a_truncation_below_the_log_start_is_not_undone_by_a_restart(run: ManagedWorld) -> None:
@@ -180,7 +180,7 @@ def test_a_truncation_below_the_log_start_is_not_undone_by_a_restart(run: Manage
     run.log().update_high_watermark(40)
     run.manager.increment_log_start(P0, 30, lambda: None, pytest.fail)
     run.run()
-    run.manager.truncate_to({P0: 20})
+    run.truncate_to({P0: 20})
     run.append(count=1)
     run.flush()
     run.restart(power=True)

@@ -53,7 +53,7 @@ class Life(ManagedWorld):
         self.append(THIRD, 3)
         self.note_flush(THIRD)
         self.flushed[P0] = 25
-        self.manager.truncate_to({P0: 25})
+        self.truncate_to({P0: 25})
         self.append(P0, 3)
         self.note_flush(P0)
         self.pass_time(95_000)

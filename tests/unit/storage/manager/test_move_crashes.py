@@ -93,7 +93,7 @@ class Life(ManagedWorld):
 
     def cut_at(self, offset: int) -> None:
         self.flushed = min(self.flushed, offset)
-        self.manager.truncate_to({P0: offset})
+        self.truncate_to({P0: offset})
         del self.written[offset:]
 
     def check(self) -> None:

@@ -76,7 +76,7 @@ def test_a_cut_that_the_copy_missed_is_found_by_leader_epochs() -> None:
     run.new()
     run.start()
     assert not run.manager.directories.at("/b").is_live
-    run.manager.truncate_to({P0: 25})
+    run.truncate_to({P0: 25})
     for epoch in (4, 6):
         for _ in range(10):
             run.log().append_as_leader((batch(1, 100, key=b"z"),), epoch)

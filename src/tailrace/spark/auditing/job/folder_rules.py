@@ -84,7 +84,7 @@ def check_folder(files: Files, folder: Folder) -> tuple[FolderFacts, list[Findin
 def check_ends(folder: Folder, facts: FolderFacts, end_offset: int | None, first_epoch: int) -> list[Finding]:
     """What can be said once the log was read: no epoch, snapshot or point of a checkpoint may lie behind its end.
 
-    Recovery and cleaner points may in a log that was not closed: what they count may have been lost with its broker.
+    In a log that was not closed they may: power loss can take the records that they count.
     `end_offset`: behind the last batch; None where damage hides it. `first_epoch`: of the first batch that has one.
     """
     findings = FewFindings(str(folder.partition))
@@ -94,7 +94,7 @@ def check_ends(folder: Folder, facts: FolderFacts, end_offset: int | None, first
         what = "is missing" if is_lost else "is empty"
         findings.add(epochs, EPOCH_CHECKPOINT, f"{what}, but the batches of the log have leader epochs")
     is_cut = end_offset is not None and folder.judged_to is not None and end_offset < folder.judged_to
-    if end_offset is None or is_cut:  # that the log ends too early is told of the log
+    if end_offset is None or is_cut or not folder.is_closed:  # that the log ends too early is told of the log
         return findings.all()
     last = facts.epochs[-1] if facts.epochs else None
     if last is not None and last.start_offset > end_offset:
@@ -113,7 +113,7 @@ def check_ends(folder: Folder, facts: FolderFacts, end_offset: int | None, first
         (RECOVERY_POINT_FILE, "is durable", folder.noted.recovery_point),
         (CLEANER_FILE, "is clean", folder.noted.cleaned_to),
     )
-    for file, what, point in points if folder.is_closed else ():
+    for file, what, point in points:
         if point is not None and point > end_offset:
             words = f"says that {folder.partition} {what} up to {point}, behind the end of its log at {end_offset}"
             findings.add(names.join(folder.log_dir, file), CHECKPOINT, words, point)

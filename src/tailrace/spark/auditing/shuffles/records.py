@@ -19,6 +19,7 @@ from tailrace.client.offsets import READ_COMMITTED
 from tailrace.env import Files
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
+from tailrace.model.noop import noop
 from tailrace.spark.auditing.job.places import Folder
 from tailrace.spark.auditing.job.planning import packed
 from tailrace.spark.options.source import SourceOptions
@@ -111,7 +112,7 @@ def read_stretch(part: Stretch, *, has_values: bool, files: Files | None = None)
         Columns(names), piece, skips_corrupt=True, on_corrupt=lambda first, behind, _: holes.append((first, behind))
     )
     try:
-        for batch in read_files(options, piece, decoder, _Silent(fails=False), files=files, pause=lambda _: None):
+        for batch in read_files(options, piece, decoder, _Silent(fails=False), files=files, pause=noop):
             yield _rows(part.place, batch)
         for batch in decoder.rest():
             yield _rows(part.place, batch)

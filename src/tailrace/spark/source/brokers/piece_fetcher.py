@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from tailrace.client.cluster import NO_ID, NO_LEADER, Topic
+from tailrace.client.caller import NO_LEADER
+from tailrace.client.cluster import NO_ID, Topic
 from tailrace.client.deadline import Backoff, Deadline
 from tailrace.client.errors import (
     OFFSET_OUT_OF_RANGE,

@@ -1,0 +1,98 @@
+"""Finds offsets and epochs of batches that were changed on the disk: the CRC of a batch does not cover them.
+
+A batch with a later epoch than it was written in makes its log look more up to date than those of other voters: they
+would elect a leader that lacks what they have committed. In a log that is whole,
+
+- a batch begins at the offset where the preceding one ends,
+- epochs do not go back, and an epoch begins with a control batch, which has the LeaderChange record,
+- the last epoch is not above that of `quorum-state`, which is durable before a node appends in an epoch.
+
+A log that breaks a rule is cut there, as one with a wrong CRC is, and fetched again from the leader. The file
+`leader-epoch-checkpoint` has no checksum either, and is not believed where batches say which epochs they are of.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tailrace.model.errors import CorruptMetadataError, InvalidDataError
+from tailrace.record.shallow import ShallowBatch, batches
+from tailrace.storage.epoch_cache import EpochEntry
+from tailrace.storage.fetch import Isolation
+from tailrace.storage.unified_log import UnifiedLog
+
+READ_BYTES: Final = 1 << 20
+
+
+class Contradiction(NamedTuple):
+    """The log may be believed below the offset."""
+
+    offset: int
+    reason: str
+
+
+class Succession(NamedTuple):
+    """What the batches of a log say of its epochs."""
+
+    epochs: tuple[EpochEntry, ...]
+    """The first is that of the first batch."""
+    contradiction: Contradiction | None
+
+
+def read_succession(log: UnifiedLog, start: int, epoch: int, last_epoch: int | None) -> Succession:
+    """From offset `start` on, which follows a batch of `epoch`. `last_epoch` is that of `quorum-state`, if known.
+
+    CorruptMetadataError if the log cannot be read as batches.
+    """
+    walk = _Walk(start, epoch)
+    contradiction = _first_contradiction(log, walk, last_epoch)
+    return Succession(tuple(walk.epochs), contradiction)
+
+
+def _first_contradiction(log: UnifiedLog, walk: _Walk, last_epoch: int | None) -> Contradiction | None:
+    start = walk.next_offset
+    while walk.next_offset < log.log_end_offset:
+        before = walk.next_offset
+        data = log.read(before, READ_BYTES, Isolation.LOG_END).read()
+        try:
+            for batch in batches(data):
+                if batch.next_offset > start:
+                    found = walk.take(batch)
+                    if found is not None:
+                        return found
+        except InvalidDataError as error:
+            raise CorruptMetadataError(f"{log.dir} near offset {walk.next_offset}: {error}") from error
+        if walk.next_offset <= before:
+            raise CorruptMetadataError(f"{log.dir} has no whole batch at offset {before}")
+    if last_epoch is not None and walk.epoch > last_epoch and walk.epoch_start >= start:
+        return Contradiction(walk.epoch_start, f"epoch {walk.epoch} is above epoch {last_epoch} of quorum-state")
+    return None
+
+
+class _Walk:
+    def __init__(self, next_offset: int, epoch: int) -> None:
+        self.next_offset = next_offset
+        self.epoch = epoch
+        self.epoch_start = -1
+        """Where the first batch of the epoch is, if it was seen."""
+        self.epochs: list[EpochEntry] = []
+        self._batches = 0
+        """Of this epoch."""
+
+    def take(self, batch: ShallowBatch) -> Contradiction | None:
+        if batch.base_offset > self.next_offset:
+            reason = f"a batch begins at offset {batch.base_offset} instead of {self.next_offset}"
+            return Contradiction(self.next_offset, reason)
+        if batch.leader_epoch < self.epoch:
+            # Of two neighbors that contradict each other, a single batch of an epoch is less likely than several.
+            at = self.epoch_start if self._batches == 1 and self.epoch_start >= 0 else self.next_offset
+            return Contradiction(at, f"epoch {batch.leader_epoch} follows epoch {self.epoch}")
+        if batch.leader_epoch > self.epoch:
+            if not batch.is_control:
+                return Contradiction(self.next_offset, f"epoch {batch.leader_epoch} begins without a leader")
+            self.epoch, self.epoch_start, self._batches = batch.leader_epoch, self.next_offset, 0
+        if not self.epochs or self.epochs[-1].epoch != batch.leader_epoch:
+            self.epochs.append(EpochEntry(batch.leader_epoch, self.next_offset))
+        self._batches += 1
+        self.next_offset = batch.next_offset
+        return None

@@ -1,0 +1,27 @@
+"""The fault tests find defects of the quorum's driver: each one of the catalog is injected, and its seed finds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.metadata.driver_defects import DEFECTS, DriverDefect, found_by
+
+OTHER_SEEDS = 20
+"""Tried when the seed of the catalog no longer finds its defect."""
+MAX_SEEDS = 2_000
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=str)
+def test_schedules_find_the_defect(defect: DriverDefect) -> None:
+    assert defect.seed < MAX_SEEDS
+    found = (found_by(defect, seed) for seed in (defect.seed, *range(OTHER_SEEDS)))
+    assert any(error is not None for error in found), (
+        "search a new seed with support.metadata.driver_defects, or correct the simulation"
+    )
+
+
+def test_seeds_find_nothing_without_a_defect() -> None:
+    for run, seed in dict.fromkeys((defect.run, defect.seed) for defect in DEFECTS):
+        run(seed)

@@ -1,0 +1,1 @@
+"""Consensus cores that exchange messages: a driver without files, a network with faults, checkers, defects."""

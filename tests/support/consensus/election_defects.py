@@ -1,0 +1,148 @@
+"""Defects of votes, pre-votes and epochs; see `injected_defects`."""
+
+from __future__ import annotations
+
+from support.consensus.injection import Defect
+
+DEFECTS = (
+    Defect(
+        "vote twice in an epoch",
+        "elections:Elections._grants_vote",
+        "return member.voted.node_id == candidate.node_id and is_same_directory",
+        "return is_same_directory or True",
+        1,
+    ),
+    Defect(
+        "vote for a candidate with a shorter log",
+        "elections:Elections._grants_vote",
+        "return member.elected == NO_NODE and is_up_to_date",
+        "return member.elected == NO_NODE",
+        7,
+    ),
+    Defect(
+        "compare logs by offset only",
+        "elections:Elections.on_vote",
+        "(request.last_epoch, request.end_offset) >= (member.log.last_epoch, member.log.end_offset)",
+        "request.end_offset >= member.log.end_offset",
+        50,
+    ),
+    Defect(
+        "forget the vote at the start",
+        "member:Member.__init__",
+        "ReplicaKey(stored.voted_id, stored.voted_directory_id) if is_current else ReplicaKey(NO_NODE)",
+        "ReplicaKey(NO_NODE)",
+        122,
+    ),
+    Defect(
+        "grant a vote before it is durable",
+        "member:Member.emit",
+        "if self._elections and not isinstance(effect, _AT_ONCE):",
+        "if self._elections and not isinstance(effect, (*_AT_ONCE, Respond)):",
+        0,
+    ),
+    Defect(
+        "send requests of an epoch before it is durable",
+        "member:Member.emit",
+        "if self._elections and not isinstance(effect, _AT_ONCE):",
+        "if self._elections and not isinstance(effect, (*_AT_ONCE, Send)):",
+        0,
+    ),
+    Defect(
+        "append before the election is durable",
+        "member:Member.emit",
+        "if self._elections and not isinstance(effect, _AT_ONCE):",
+        "if self._elections and not isinstance(effect, (*_AT_ONCE, AppendControl)):",
+        0,
+    ),
+    Defect(
+        "persist no vote",
+        "member:Member._election",
+        "self.voted.node_id, directory_id",
+        "NO_NODE, ZERO_DIRECTORY_ID",
+        0,
+    ),
+    Defect(
+        "stand in the same epoch again",
+        "transitions:to_candidate",
+        "member.enter_epoch(member.epoch + 1)",
+        "member.enter_epoch(member.epoch + 1) if member.voted.node_id != member.key.node_id else None",
+        0,
+    ),
+    Defect(
+        "win with half of the votes",
+        "voter_log:VoterSet.majority",
+        "return len(self.voters) // 2 + 1",
+        "return (len(self.voters) + 1) // 2",
+        0,
+    ),
+    Defect(
+        "grant pre-votes although the leader is alive",
+        "elections:Elections._grants_pre_votes",
+        "return not role.has_fetched or role.is_leader_lost",
+        "return True",
+        3,
+    ),
+    Defect(
+        "skip pre-votes",
+        "elections:Elections.count",
+        "if role.ballot.is_won:\n            to_candidate(member)",
+        "if True:\n            to_candidate(member)",
+        1,
+    ),
+    Defect(
+        "count the own vote when not a voter",
+        "roles:Ballot.__init__",
+        "{local_id} & self._voters",
+        "{local_id}",
+        29,
+    ),
+    Defect(
+        "count pre-votes as votes",
+        "transitions:to_candidate",
+        "ballot = Ballot(member.voters, member.key.node_id)",
+        'ballot = getattr(member.role, "ballot", None) or Ballot(member.voters, member.key.node_id)',
+        17,
+    ),
+    Defect(
+        "raise the epoch for a pre-vote",
+        "transitions:to_prospective",
+        "ballot = Ballot(member.voters, member.key.node_id)",
+        "member.enter_epoch(member.epoch + 1)\n    ballot = Ballot(member.voters, member.key.node_id)",
+        1,
+    ),
+    Defect(
+        "grant a pre-vote to a candidate with a shorter log",
+        "elections:Elections.on_vote",
+        "is_up_to_date and self._grants_pre_votes()",
+        "self._grants_pre_votes()",
+        0,
+    ),
+    Defect(
+        "forget the vote when a round of pre-votes is lost",
+        "transitions:to_unattached",
+        "if is_new_epoch:\n        member.enter_epoch(epoch)",
+        "member.voted = ReplicaKey(-1)\n    if is_new_epoch:\n        member.enter_epoch(epoch)",
+        37,
+    ),
+    Defect(
+        "stand as an observer",
+        "member:Member.may_stand",
+        "return self.is_voter or is_being_removed",
+        "return True",
+        0,
+    ),
+    Defect(
+        "keep the leader when its fetches time out",
+        "elections:Elections.poll",
+        "if may_stand and min(role.deadline_ms, role.prospective_at_ms) <= member.now_ms:",
+        "if may_stand and role.prospective_at_ms <= member.now_ms:",
+        3,
+    ),
+    Defect(
+        "answer votes that are meant for a lost disk",
+        "transitions:is_replica_named",
+        "not any(key.directory_id) or key.directory_id == member.key.directory_id",
+        "True",
+        184,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Other nodes, as scripts of a test."""

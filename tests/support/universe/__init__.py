@@ -1,0 +1,1 @@
+"""Small programs for the machines of a simulated universe."""

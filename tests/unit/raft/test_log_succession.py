@@ -1,0 +1,89 @@
+"""Offsets and epochs that were changed on the disk: the log is cut where it contradicts itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.metadata.quorum import LOG_DIRECTORY, QuorumWorld
+from tailrace.record.shallow import ShallowBatch, batches
+from tailrace.storage.names import LEADER_EPOCH_CHECKPOINT
+
+LOG = f"{0:020d}.log"
+EPOCH_BYTE = 15
+OFFSET_BYTE = 7
+"""The lowest bytes of the two, from the start of a batch."""
+
+
+def three_epochs() -> tuple[bytes, bytes, bytes]:
+    """The log, election state and epoch checkpoint of a voter that led epochs 1 to 3, each with three batches."""
+    rig = QuorumWorld(standalone=True)
+    for epoch in (1, 2, 3):
+        rig.start()
+        for n in range(3):
+            rig.append(f"topic-{epoch}-{n}")
+            rig.jobs.run_all()
+        rig.stop()
+    return rig.read(LOG), rig.read("quorum-state"), rig.read(LEADER_EPOCH_CHECKPOINT)
+
+
+DATA, STATE, EPOCHS = three_epochs()
+BATCHES = tuple(batches(DATA))
+
+
+def started(data: bytes, epochs: bytes = EPOCHS) -> QuorumWorld:
+    """A voter that was killed, with another log or other epochs."""
+    rig = QuorumWorld(standalone=True)
+    for _ in range(3):
+        rig.start()
+        rig.stop()
+    rig.write(f"{LOG_DIRECTORY}/{LOG}", data)
+    rig.write(f"{LOG_DIRECTORY}/quorum-state", STATE)
+    rig.write(f"{LOG_DIRECTORY}/{LEADER_EPOCH_CHECKPOINT}", epochs)
+    return rig
+
+
+def kept(rig: QuorumWorld) -> list[ShallowBatch]:
+    """Of the batches that were there, before what the voter appends as the new leader."""
+    return [batch for batch in batches(rig.read(LOG)) if batch in BATCHES]
+
+
+@pytest.mark.parametrize("number", range(len(BATCHES)))
+@pytest.mark.parametrize("value", [0, 1, 2, 3, 4, 7])
+def test_an_epoch_that_was_changed_ends_the_log(number: int, value: int, caplog: pytest.LogCaptureFixture) -> None:
+    batch = BATCHES[number]
+    data = bytearray(DATA)
+    data[batch.position + EPOCH_BYTE] = value
+    rig = started(bytes(data))
+    rig.start()
+    if value == batch.leader_epoch:
+        assert kept(rig) == list(BATCHES)
+        return
+    assert "is damaged and is cut at offset" in caplog.text
+    assert len(kept(rig)) <= number
+    assert len(kept(rig)) >= number - 1
+    assert rig.is_ready
+    assert rig.quorum.epoch == 4, "an epoch without a leader does not count"
+
+
+@pytest.mark.parametrize("number", range(1, len(BATCHES)))
+def test_an_offset_that_was_changed_ends_the_log(number: int) -> None:
+    data = bytearray(DATA)
+    data[BATCHES[number].position + OFFSET_BYTE] += 40
+    rig = started(bytes(data))
+    rig.start()
+    assert kept(rig) == list(BATCHES[:number])
+    assert rig.is_ready
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_epochs_are_those_of_the_batches_whatever_their_file_says(bit: int) -> None:
+    for at in range(len(EPOCHS)):
+        damaged = bytearray(EPOCHS)
+        damaged[at] ^= 1 << bit
+        rig = started(DATA, bytes(damaged))
+        rig.start()
+        assert kept(rig) == list(BATCHES)
+        assert rig.read(LEADER_EPOCH_CHECKPOINT).startswith(EPOCHS[:2]), "version 0"
+        assert rig.quorum.epoch == 4, (at, damaged)
+        rig.jobs.run_all()
+        assert rig.read(LEADER_EPOCH_CHECKPOINT).splitlines()[2:5] == EPOCHS.splitlines()[2:5]
