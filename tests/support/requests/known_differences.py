@@ -24,7 +24,9 @@ class Known(NamedTuple):
 PARTITION_ANSWER = r"responses\.partition_responses\..*"
 
 KNOWN_DIFFERENCES: tuple[Known, ...] = (
-    Known(r"(controller: )?ApiVersions .*", r"api_keys", "What is advertised"),
+    Known(
+        r"(controller: )?ApiVersions .*|(broker|controller): list the features, v\d", r"api_keys", "What is advertised"
+    ),
     Known(
         r"controller: AssignReplicasToDirs .* twice",
         r"directories\.topics\.partitions\.error_code",

@@ -18,12 +18,14 @@ from support.requests.case import UNKNOWN_ID, versions
 from tailrace.protocol.message import Request
 from tailrace.protocol.messages import (
     add_raft_voter,
+    api_versions,
     begin_quorum_epoch,
     describe_quorum,
     end_quorum_epoch,
     fetch,
     fetch_snapshot,
     remove_raft_voter,
+    update_features,
     update_raft_voter,
     vote,
 )
@@ -37,6 +39,9 @@ FAR = 2**40
 LATE = 2**30
 """An epoch that no quorum of these tests reaches."""
 FIRST_FETCH, FIRST_FETCH_WITH_STATE, FIRST_PRE_VOTE = 12, 15, 2
+FIRST_WITH_FEATURES, FIRST_WITH_UPGRADE_TYPE = 3, 1
+KRAFT_VERSION = "kraft.version"
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 OWN_CLUSTER = "its own"
 NOWHERE, ELSEWHERE = (("CONTROLLER", "127.0.0.1", 1),), (("OTHER", "127.0.0.1", 1),)
 
@@ -68,6 +73,10 @@ class QuorumCase(NamedTuple):
 def administrative_cases() -> Iterator[QuorumCase]:
     """On any listener."""
     yield from _cases("describe", describe_quorum.DescribeQuorumRequest, _described, {"the quorum": {}})
+    yield from _cases("list", api_versions.ApiVersionsRequest, _listed, {"the features": {}}, FIRST_WITH_FEATURES)
+    yield from _cases(
+        "change", update_features.UpdateFeaturesRequest, _changed_feature, FEATURES, FIRST_WITH_UPGRADE_TYPE
+    )
     yield from _cases("add a voter", add_raft_voter.AddRaftVoterRequest, _added, ADDED)
     yield from _cases("remove a voter", remove_raft_voter.RemoveRaftVoterRequest, _removed, REMOVED)
 
@@ -99,6 +108,30 @@ def _described(facts: QuorumFacts, version: int) -> Request:
     partitions = [describe_quorum.RequestPartitionData(partition_index=0)]
     topic = describe_quorum.RequestTopicData(topic_name=METADATA, partitions=partitions)
     return describe_quorum.DescribeQuorumRequest(topics=[topic])
+
+
+def _listed(facts: QuorumFacts, version: int) -> Request:
+    return api_versions.ApiVersionsRequest(client_software_name="tests", client_software_version="1.0")
+
+
+# -- features ----------------------------------------------------------------------------------------------------------
+
+FEATURES: Changes = {
+    f"{KRAFT_VERSION} to {level}, type {kind}{'' if is_tried else ', not only tried'}": {
+        "level": level,
+        "kind": kind,
+        "is_tried": is_tried,
+    }
+    for level in (0, 1, 2, -1)
+    for kind in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE)
+    for is_tried in (True, False)
+}
+"""None of them changes the level of a quorum whose voters are in its log."""
+
+
+def _changed_feature(facts: QuorumFacts, version: int, *, level: int, kind: int, is_tried: bool) -> Request:
+    key = update_features.FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=level, upgrade_type=kind)
+    return update_features.UpdateFeaturesRequest(feature_updates=[key], validate_only=is_tried)
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------
