@@ -197,9 +197,12 @@ class Controller:
         # This process holds the directories of its own broker: an earlier incarnation of that cannot be alive.
         self.state.heartbeats.restart(
             (
-                (broker.id, broker.is_fenced)
+                (
+                    broker.id,
+                    broker.is_fenced,
+                    broker.id == identity.node_id and broker.incarnation_id != identity.incarnation_id,
+                )
                 for broker in self.image.brokers.values()
-                if broker.id != identity.node_id or broker.incarnation_id == identity.incarnation_id
             ),
             now_ms,
         )

@@ -34,7 +34,10 @@ class _Session:
     is_fenced: bool
     last_heartbeat_ms: int
     is_held: bool
-    """The broker is unfenced, or fenced and sends heartbeats: it keeps its id until it is silent."""
+    """The broker is unfenced, or fenced and sends heartbeats: it keeps its id until it is silent.
+
+    Not held: it is fenced and sends none, or its process is known to have ended.
+    """
     metadata_offset: int = -1
     shutdown_offset: int = -1
     """Of the records that took its leaderships away; −1 as long as it stays."""
@@ -51,9 +54,15 @@ class Heartbeats:
         self.session_timeout_ms = session_timeout_ms
         self._sessions: dict[int, _Session] = {}
 
-    def restart(self, brokers: Iterable[tuple[int, bool]], now_ms: int) -> None:
-        """Begin with these, each with whether it is fenced."""
-        self._sessions = {broker_id: _Session(is_fenced, now_ms, not is_fenced) for broker_id, is_fenced in brokers}
+    def restart(self, brokers: Iterable[tuple[int, bool, bool]], now_ms: int) -> None:
+        """Begin with these, each with whether it is fenced, and whether its process is known to have ended.
+
+        A broker whose process has ended does not keep its id, but is fenced no earlier than any other.
+        """
+        self._sessions = {
+            broker_id: _Session(is_fenced, now_ms, is_held=not is_fenced and not has_ended)
+            for broker_id, is_fenced, has_ended in brokers
+        }
 
     def register(self, broker_id: int, now_ms: int, *, is_fenced: bool, is_new_incarnation: bool) -> None:
         session = None if is_new_incarnation else self._sessions.get(broker_id)

@@ -277,6 +277,22 @@ def test_a_new_start_of_the_node_need_not_wait_for_its_own_session() -> None:
     assert (partition.leader, partition.leader_epoch) == (100, 2)
 
 
+def test_the_broker_of_a_new_leader_that_does_not_register_again_is_fenced() -> None:
+    """It recovers its logs for long, or the node has become a controller only."""
+    rig = ControllerRig().brokers(100, 2)
+    rig.create(topic("t", assignments={0: [100, 2]}))
+    again = ControllerRig(rig.quorum, starts=False)
+    again.loader.loaded(again.loader.prepare(rig.image.records()), rig.image.offset, 1, 0)
+    again.controller.became_leader(2)
+    again.epochs.update(rig.epochs)
+    again.pass_time(again.settings.config.broker_session_timeout_ms)
+    assert not again.image.brokers[100].is_fenced
+    again.beat(2)
+    again.pass_time(TICK_MS)
+    assert again.image.brokers[100].is_fenced
+    assert again.image.topics["t"].partitions[0].leader == 2
+
+
 # Directories
 
 
