@@ -7,8 +7,9 @@ would elect a leader that lacks what they have committed. In a log that is whole
 - epochs do not go back, and an epoch begins with a control batch, which has the LeaderChange record,
 - the last epoch is not above that of `quorum-state`, which is durable before a node appends in an epoch.
 
-A log that breaks a rule is cut there, as one with a wrong CRC is, and fetched again from the leader. The file
-`leader-epoch-checkpoint` has no checksum either, and is not believed where batches say which epochs they are of.
+A log that breaks a rule is cut there, as one with a wrong CRC is, and fetched again from the leader. The files
+`leader-epoch-checkpoint` and `quorum-state` have no checksums either. The first is not believed where batches say which
+epochs they are of, the second not where several batches have the last epoch: those were not all changed alike.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _first_contradiction(log: UnifiedLog, walk: _Walk, last_epoch: int | None) -
             raise CorruptMetadataError(f"{log.dir} near offset {walk.next_offset}: {error}") from error
         if walk.next_offset <= before:
             raise CorruptMetadataError(f"{log.dir} has no whole batch at offset {before}")
-    if last_epoch is not None and walk.epoch > last_epoch and walk.epoch_start >= start:
+    if last_epoch is not None and walk.epoch > last_epoch and walk.is_single_batch and walk.epoch_start >= start:
         return Contradiction(walk.epoch_start, f"epoch {walk.epoch} is above epoch {last_epoch} of quorum-state")
     return None
 
@@ -79,13 +80,18 @@ class _Walk:
         self._batches = 0
         """Of this epoch."""
 
+    @property
+    def is_single_batch(self) -> bool:
+        """Whether only one batch of the epoch was seen so far."""
+        return self._batches == 1
+
     def take(self, batch: ShallowBatch) -> Contradiction | None:
         if batch.base_offset > self.next_offset:
             reason = f"a batch begins at offset {batch.base_offset} instead of {self.next_offset}"
             return Contradiction(self.next_offset, reason)
         if batch.leader_epoch < self.epoch:
             # Of two neighbors that contradict each other, a single batch of an epoch is less likely than several.
-            at = self.epoch_start if self._batches == 1 and self.epoch_start >= 0 else self.next_offset
+            at = self.epoch_start if self.is_single_batch and self.epoch_start >= 0 else self.next_offset
             return Contradiction(at, f"epoch {batch.leader_epoch} follows epoch {self.epoch}")
         if batch.leader_epoch > self.epoch:
             if not batch.is_control:

@@ -84,6 +84,14 @@ def _believe_the_batches(metadata_log: MetadataLog, state: QuorumState | None) -
             contradiction.reason,
         )
         log.truncate_to(contradiction.offset)
+    if state is not None and (log.epochs.latest_epoch or 0) > state.leader_epoch:
+        _log.error(
+            "%s/%s is damaged: it has epoch %d, and the log epoch %d",
+            log.dir,
+            QUORUM_STATE_FILE,
+            state.leader_epoch,
+            log.epochs.latest_epoch,
+        )
 
 
 def _prepared(log: MetadataLog, prepare: Prepare) -> PreparedSnapshot | None:

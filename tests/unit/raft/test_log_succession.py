@@ -87,3 +87,25 @@ def test_epochs_are_those_of_the_batches_whatever_their_file_says(bit: int) -> N
         assert rig.quorum.epoch == 4, (at, damaged)
         rig.jobs.run_all()
         assert rig.read(LEADER_EPOCH_CHECKPOINT).splitlines()[2:5] == EPOCHS.splitlines()[2:5]
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2])
+def test_a_lower_epoch_of_the_election_state_does_not_cut_the_log(epoch: int, caplog: pytest.LogCaptureFixture) -> None:
+    rig = started(DATA)
+    assert b'"leaderEpoch":3' in STATE
+    rig.write(f"{LOG_DIRECTORY}/quorum-state", STATE.replace(b'"leaderEpoch":3', b'"leaderEpoch":%d' % epoch))
+    rig.start()
+    assert kept(rig) == list(BATCHES)
+    assert rig.is_ready
+    assert rig.quorum.epoch == 4
+    assert f"quorum-state is damaged: it has epoch {epoch}, and the log epoch 3" in caplog.text
+
+
+def test_a_single_batch_above_the_epoch_of_the_election_state_is_cut_off() -> None:
+    leader_change = next(batch for batch in BATCHES if batch.leader_epoch == 3)
+    data = bytearray(DATA[: leader_change.end])
+    data[leader_change.position + EPOCH_BYTE] = 7
+    rig = started(bytes(data))
+    rig.start()
+    assert kept(rig) == [batch for batch in BATCHES if batch.leader_epoch < 3]
+    assert rig.quorum.epoch == 4
