@@ -42,7 +42,8 @@ MOST_PER_STEP: Final = 2_000
 LONGEST_DRAIN_S: Final = 30.0
 ONCE_TIMEOUT_S: Final = 120.0
 SHOWN_LATE_AT_MOST_S: Final = 0.5
-LONGEST_WAIT_FOR_SPARK_S: Final = 90.0
+MAX_WAIT_FOR_SPARK_S: Final = 90.0
+"""Without any progress. A slow machine that does make progress is waited for."""
 WAITING_STEP_S: Final = 0.05
 
 
@@ -179,13 +180,18 @@ class Demo:
         return is_done
 
     def _wait(self, stream: Stream, interrupts: Interrupts, is_done: Callable[[], bool]) -> None:
-        gives_up_s = time.monotonic() + LONGEST_WAIT_FOR_SPARK_S
+        patience = Patience(MAX_WAIT_FOR_SPARK_S)
         next_show_s = time.monotonic() + self._show.every_s
-        while not is_done() and not interrupts.asked and time.monotonic() < gives_up_s:
+        while not is_done() and not interrupts.asked and not patience.is_over(self._progress()):
             time.sleep(WAITING_STEP_S)
             if time.monotonic() >= next_show_s:
                 self._show.moment(self._now(stream)._replace(waits_for_spark=True))
                 next_show_s = time.monotonic() + self._show.every_s
+
+    def _progress(self) -> tuple[object, ...]:
+        """What changes as long as Spark gets on."""
+        counted, tabled = self._counter.now(), self._counter.table()
+        return counted.state, counted.orders, tabled.state, tabled.rows, tabled.summed
 
     def _go_on(self, stream: Stream, interrupts: Interrupts) -> None:
         pace = Pace(self._rate)
@@ -283,6 +289,23 @@ def receive_until(stream: Stream, at_s: float) -> None:
         stream.receive(max(left_s, 0))
         if left_s <= 0:
             return
+
+
+class Patience:
+    """Ends when nothing has changed for `limit_s`."""
+
+    def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit_s = limit_s
+        self._clock = clock
+        self._last: object = None
+        self._ends_s = clock() + limit_s
+
+    def is_over(self, progress: object) -> bool:
+        """`progress` is any value that differs from the last one if something has changed."""
+        now_s = self._clock()
+        if progress != self._last:
+            self._last, self._ends_s = progress, now_s + self._limit_s
+        return now_s >= self._ends_s
 
 
 class Pace:

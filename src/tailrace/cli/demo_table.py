@@ -20,7 +20,9 @@ SALES: Final = "SELECT item, count(*) AS orders, sum(cents) AS cents FROM {order
 MOST_ROWS: Final = 5_000_000
 """It may run for days: here the table ends, not the disk."""
 REST: Final = 4
-"""So many times as long as the summary took, nothing is summed up: the table is to be filled meanwhile."""
+"""A summary is followed by a pause of this multiple of the time that it took, so that the table is filled, too."""
+MAX_REST_S: Final = 10.0
+"""The longest pause. The first summary may take very long, and the last one must not wait for it."""
 
 
 class Filling(Protocol):
@@ -95,7 +97,8 @@ class OrdersTable:
         began_s = self._clock()
         if report.rows != self._now.summed and (began_s >= self._due_s or self._is_over):
             self._now = self._now._replace(sales=self._sales())
-            self._due_s = self._clock() + REST * (self._clock() - began_s)
+            now_s = self._clock()
+            self._due_s = now_s + min(REST * (now_s - began_s), MAX_REST_S)
         return self._now
 
     def stop(self) -> None:

@@ -276,7 +276,7 @@ def line(facts: Facts) -> str:
     if facts.waits_for_spark:
         so_far = f": {facts.counted.orders:,} of {facts.sent:,} counted" if facts.sent else ""
         if so_far and facts.tabled.state is Tabling.FILLING:
-            so_far += f", {facts.tabled.rows:,} in the table"
+            so_far += f", {facts.tabled.rows:,} in the table, {facts.tabled.summed:,} of them summed up"
         return f"waiting for Spark{so_far}"
     memory = facts.usage.memory_bytes
     parts = [
@@ -295,6 +295,23 @@ def line(facts: Facts) -> str:
     return " | ".join(parts)
 
 
+def shortfalls(facts: Facts) -> list[Text]:
+    """What Spark had not done when the demo stopped waiting for it, with the numbers; nothing if it has done all."""
+    counted, tabled, sent = facts.counted, facts.tabled, facts.sent
+    reasons = []
+    if counted.state is Counting.STARTING:
+        reasons.append("Spark had not started its query")
+    elif counted.state is Counting.COUNTING and counted.orders != sent:
+        reasons.append(f"Spark had counted {counted.orders:,} of {sent:,} orders")
+    if tabled.state is Tabling.STARTING:
+        reasons.append(f"the table had 0 of {sent:,} orders")
+    elif tabled.state is Tabling.FILLING and tabled.rows != sent:
+        reasons.append(f"the table had {tabled.rows:,} of {sent:,} orders")
+    elif tabled.state is Tabling.FILLING and tabled.summed != sent:
+        reasons.append(f"the sales were of {tabled.summed:,} of {sent:,} orders in the table")
+    return [Text(f"{reason} when the demo stopped waiting", BAD) for reason in reasons]
+
+
 def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> RenderableType:
     is_counted = facts.counted.is_sound(facts.sent) and facts.tabled.is_sound(facts.sent)
     is_sound = facts.is_sound and (not is_once or (is_counted and facts.audited.is_sound))
@@ -302,6 +319,7 @@ def summary(scene: Scene, facts: Facts, width: int, *, is_once: bool) -> Rendera
     ends = "  ".join(f"{each.number}: {each.end:,}" for each in facts.partitions)
     return Group(
         Text.assemble(mark, outcome(facts, is_over=True), f" ({facts.seconds:.1f} s)"),
+        *(fact("incomplete", text) for text in (shortfalls(facts) if is_once else ())),
         rate_line("in", facts.produced, (), 0, ""),
         rate_line("out", facts.consumed, (), 0, ""),
         fact("latency", latency(facts)),

@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
 
 from support.terminals import run_on_terminal
-from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Scene
+from tailrace.cli.demo_facts import Counted, Counting, Facts, PartitionFacts, Rate, Sales, Scene, Tabled, Tabling
 from tailrace.cli.demo_latency import RECENT_S, Latencies
 from tailrace.cli.demo_orders import NO_ORDER, Order, Orders, number_of
 from tailrace.cli.demo_run import MOST_PER_STEP, TOPIC, Pace, create_topic, start_failed
@@ -328,6 +329,35 @@ def test_a_wrong_count_of_sparks_is_wrong_where_it_was_waited_for() -> None:
     assert first.startswith("✗ ")
     assert [text for text in rest if "10,010 to come" in text]
     assert drawn(summary(SCENE, facts, 80, is_once=False), 80)[0].startswith("✓ ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"counted": Counted(Counting.STARTING)}, "Spark had not started its query"),
+        ({"counted": Counted(Counting.COUNTING, 7)}, "Spark had counted 7 of 1,000,010 orders"),
+        ({"tabled": Tabled(Tabling.STARTING)}, "the table had 0 of 1,000,010 orders"),
+        ({"tabled": Tabled(Tabling.FILLING, 7, 1)}, "the table had 7 of 1,000,010 orders"),
+        (
+            {"tabled": Tabled(Tabling.FILLING, 1_000_010, 1, sales=(Sales("lamp", 7, 1),))},
+            "the sales were of 7 of 1,000,010 orders in the table",
+        ),
+    ],
+)
+def test_the_sum_says_what_spark_had_not_done(changes: dict[str, Any], expected: str) -> None:
+    facts = WHOLE._replace(**changes)
+    first, reason, *_ = drawn(summary(SCENE, facts, 120, is_once=True), 120)
+    assert first.startswith("✗ ")
+    assert reason == f"  incomplete {expected} when the demo stopped waiting"
+    assert "incomplete" not in "".join(drawn(summary(SCENE, facts, 120, is_once=False), 120))
+
+
+def test_a_sum_of_all_orders_gives_no_reason() -> None:
+    sales = (Sales("lamp", WHOLE.sent, 1),)
+    facts = WHOLE._replace(tabled=Tabled(Tabling.FILLING, WHOLE.sent, 1, sales=sales))
+    first, second, *_ = drawn(summary(SCENE, facts, 120, is_once=True), 120)
+    assert first.startswith("✓ ")
+    assert "incomplete" not in second
 
 
 def test_a_line_for_a_pipe() -> None:

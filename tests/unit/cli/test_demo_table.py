@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from tailrace.cli import demo_counting_query, demo_table
 from tailrace.cli.demo_counting_query import SaidTable
 from tailrace.cli.demo_facts import NO_TABLE, Sales, Tabled, Tabling
-from tailrace.cli.demo_table import MOST_ROWS, REST, OrdersTable
+from tailrace.cli.demo_table import MAX_REST_S, MOST_ROWS, REST, OrdersTable
 from tailrace.cli.demo_view import sales_table, table
 from tailrace.spark.errors import TableError
 from tailrace.spark.tables.job.report import TableReport
@@ -81,6 +81,21 @@ def test_the_sum_rests_between(job: StubJob, clock: Clock, filled: OrdersTable) 
     assert (filled.now().rows, filled.now().summed) == (20, 20)
     assert filled.now().is_sound(20)
     assert not filled.now().is_sound(21)
+
+
+def test_a_slow_summary_does_not_put_off_the_next_one_for_long(job: StubJob, clock: Clock) -> None:
+    def slow_sales() -> tuple[Sales, ...]:
+        clock.now_s += 60
+        return (Sales("lamp", job.report.rows, 700),)
+
+    filled = OrdersTable(job, PLACE, slow_sales, clock)
+    job.has(10, version=1)
+    assert filled.now().summed == 10
+    job.has(20, version=2)
+    clock.now_s += MAX_REST_S - 0.1
+    assert filled.now().summed == 10
+    clock.now_s += 0.1
+    assert filled.now().summed == 20
 
 
 def test_a_table_that_is_large_enough_ends(job: StubJob, filled: OrdersTable) -> None:
