@@ -44,7 +44,7 @@ from tailrace.raft.core_driver import CoreDriver
 from tailrace.raft.description import QuorumDescription, ReplicaState
 from tailrace.raft.listener import QuorumListener
 from tailrace.raft.quorum_config import consensus_config, listener_name
-from tailrace.raft.quorum_state import GREATEST_EPOCH
+from tailrace.raft.quorum_state import MAX_EPOCH
 from tailrace.raft.refusals import RefusalLog
 from tailrace.raft.replica_states import replica_states
 from tailrace.raft.snapshot import SnapshotId
@@ -218,8 +218,8 @@ class Quorum:
             return
         try:
             history.check(self._node, is_alone=self._is_alone)
-            if core.epoch >= GREATEST_EPOCH:
-                raise InconsistentVoterSetError(f"{self._directory}: there is no epoch after {GREATEST_EPOCH}")
+            if core.epoch >= MAX_EPOCH:
+                raise InconsistentVoterSetError(f"{self._directory}: there is no epoch after {MAX_EPOCH}")
             if loaded.snapshot is not None:
                 self._committed.load(loaded.snapshot)
         except TailraceError as error:

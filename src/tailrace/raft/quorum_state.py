@@ -22,8 +22,10 @@ from tailrace.raft.voters import NO_NODE
 from tailrace.storage.checkpoint import read_small_file, replace_durably
 
 QUORUM_STATE_FILE: Final = "quorum-state"
-GREATEST_EPOCH: Final = 2**31 - 1
+MAX_EPOCH: Final = 2**31 - 1
+"""No message may bring a node here: it could never stand again."""
 
+_MAX_NODE_ID: Final = 2**31 - 1
 _MAX_BYTES: Final = 1 << 20
 _VERSIONS: Final = (0, 1)
 
@@ -53,9 +55,9 @@ class QuorumState(NamedTuple):
         if version not in _VERSIONS:
             raise CorruptCheckpointError(f"{path} has data_version {version}; 0 and 1 are known")
         return cls(
-            leader_epoch=_number(path, found, "leaderEpoch", GREATEST_EPOCH),
-            leader_id=_number(path, found, "leaderId", GREATEST_EPOCH, NO_NODE),
-            voted_id=_number(path, found, "votedId", GREATEST_EPOCH, NO_NODE),
+            leader_epoch=_number(path, found, "leaderEpoch", MAX_EPOCH),
+            leader_id=_number(path, found, "leaderId", _MAX_NODE_ID, NO_NODE),
+            voted_id=_number(path, found, "votedId", _MAX_NODE_ID, NO_NODE),
             voted_directory_id=_directory_id(path, found) if version else ZERO_DIRECTORY_ID,
             voters=() if version else _voters(path, found),
         )
@@ -95,4 +97,4 @@ def _voters(path: str, found: dict[str, Any]) -> tuple[int, ...]:
         return ()
     if not isinstance(voters, list) or not all(isinstance(voter, dict) for voter in voters):
         raise CorruptCheckpointError(f"{path}: currentVoters is not a list of voters")
-    return tuple(_number(path, voter, "voterId", GREATEST_EPOCH) for voter in voters)
+    return tuple(_number(path, voter, "voterId", _MAX_NODE_ID) for voter in voters)

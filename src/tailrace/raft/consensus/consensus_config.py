@@ -20,8 +20,6 @@ MAX_PARKED_FETCHES: Final = 10_000
 MAX_VOTERS: Final = 1_000
 MAX_VOTERS_BYTES: Final = 1 << 20
 """Names, hosts and ids of all voters. They are one batch, and replicas take no batch above 8 MiB."""
-MAX_EPOCH: Final = 2**31 - 1
-"""No message may bring a node here: it could never stand again."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tailrace.raft.consensus.consensus_config import MAX_EPOCH
 from tailrace.raft.consensus.error_code import ErrorCode
 from tailrace.raft.consensus.member import Member
 from tailrace.raft.consensus.messages import (
@@ -32,6 +31,7 @@ from tailrace.raft.consensus.transitions import (
     to_prospective,
     to_unattached,
 )
+from tailrace.raft.quorum_state import MAX_EPOCH
 from tailrace.raft.voters import NO_NODE
 
 

@@ -17,7 +17,7 @@ from tailrace.model.errors import TailraceError
 from tailrace.model.ids import ZERO_DIRECTORY_ID
 from tailrace.model.invariant import invariant
 from tailrace.protocol.message import Record
-from tailrace.raft.consensus.consensus_config import MAX_EPOCH, ConsensusConfig
+from tailrace.raft.consensus.consensus_config import ConsensusConfig
 from tailrace.raft.consensus.effects import (
     AppendControl,
     Effect,
@@ -37,7 +37,7 @@ from tailrace.raft.consensus.log_view import LogView
 from tailrace.raft.consensus.messages import Leadership, ReplicaKey, Request, Response, VoterChange
 from tailrace.raft.consensus.roles import NEVER, Follower, Leader, Prospective, Role, Unattached, leader_of
 from tailrace.raft.consensus.voter_log import VoterLog, VoterSet
-from tailrace.raft.quorum_state import QuorumState
+from tailrace.raft.quorum_state import MAX_EPOCH, QuorumState
 from tailrace.raft.snapshot import SnapshotId
 from tailrace.raft.voters import NO_NODE, STATIC_VOTERS, QuorumEndpoint, Voter
 

@@ -15,7 +15,6 @@ from tailrace.model.errors import InconsistentVoterSetError
 from tailrace.model.invariant import invariant
 from tailrace.protocol.message import Record
 from tailrace.protocol.records.control import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeVoter
-from tailrace.raft.consensus.consensus_config import MAX_EPOCH
 from tailrace.raft.consensus.effects import AbandonSnapshot, LeadershipLost
 from tailrace.raft.consensus.error_code import ErrorCode
 from tailrace.raft.consensus.member import Member
@@ -31,6 +30,7 @@ from tailrace.raft.consensus.roles import (
     Resigned,
     Unattached,
 )
+from tailrace.raft.quorum_state import MAX_EPOCH
 from tailrace.raft.voters import NO_NODE, STATIC_VOTERS, QuorumEndpoint, voters_record
 
 
