@@ -8,13 +8,12 @@ One thread.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from tailrace.client.address import Address
-from tailrace.client.caller import DEFAULT_TIMEOUT_S, NO_LEADER, Broker, Caller
-from tailrace.client.connection import MAX_RESPONSE_BYTES, SOFTWARE_NAME
+from tailrace.client.caller import NO_LEADER, Broker, Caller
 from tailrace.client.errors import LEADER_NOT_AVAILABLE, NONE, UNKNOWN_TOPIC_OR_PARTITION, NotABrokerError, error_of
 from tailrace.model.ids import TopicPartition
 from tailrace.protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -45,26 +44,10 @@ class Topic(NamedTuple):
 class Cluster(Caller):
     """Requests without a node id go to any broker."""
 
-    def __init__(
-        self,
-        bootstrap: str | Sequence[str],
-        *,
-        client_id: str = SOFTWARE_NAME,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        max_response_bytes: int = MAX_RESPONSE_BYTES,
-        pause: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """See Caller."""
-        super().__init__(
-            bootstrap,
-            client_id=client_id,
-            timeout_s=timeout_s,
-            max_response_bytes=max_response_bytes,
-            pause=pause,
-            clock=clock,
-        )
-        self._topics: dict[str, Topic] = {}
+    @cached_property
+    def _topics(self) -> dict[str, Topic]:
+        """Those that are known, by name."""
+        return {}
 
     def learn_nodes(self) -> None:
         """See Caller."""
