@@ -88,7 +88,7 @@ def test_a_slow_summary_does_not_put_off_the_next_one_for_long(job: StubJob, clo
         clock.now_s += 60
         return (Sales("lamp", job.report.rows, 700),)
 
-    filled = OrdersTable(job, PLACE, slow_sales, clock)
+    filled = OrdersTable(job, "folder", slow_sales, clock)
     job.has(10, version=1)
     assert filled.now().summed == 10
     job.has(20, version=2)
