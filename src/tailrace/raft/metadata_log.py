@@ -119,19 +119,31 @@ def _snapshots_in(env: Env, directory: str) -> list[SnapshotId]:
 
 
 def _usable(env: Env, log: UnifiedLog, found: list[SnapshotId]) -> dict[SnapshotId, SnapshotFacts]:
-    """Those at or above the log start, oldest first; the log begins again where it ends below the newest."""
+    """Those at or above the log start, oldest first; the others are deleted.
+
+    The log restarts at the newest one if it ends below it, and has no older one then: a follower that ends at the log
+    start is compared with the oldest snapshot.
+    """
     usable = sorted(each for each in found if each.offset >= log.log_start_offset)
     if not usable and log.log_start_offset > 0:
         raise CorruptMetadataError(f"{log.dir} begins at {log.log_start_offset}, and no snapshot has what was before")
-    for each in found:
-        if each not in usable:
-            env.files.unlink(join(log.dir, each.name))
     if usable:
         newest = usable[-1]
         if (newest.epoch, newest.offset) > (log.epochs.latest_epoch or 0, log.log_end_offset):
             _log.warning("%s ends at %d, below the snapshot %s: it restarts there", log.dir, log.log_end_offset, newest)
+            _verify(env, join(log.dir, newest.name))
             log.restart_at(newest.offset)
+            usable = [newest]
+    for each in found:
+        if each not in usable:
+            env.files.unlink(join(log.dir, each.name))
     return {each: _facts(env, log.dir, each) for each in usable}
+
+
+def _verify(env: Env, path: str) -> None:
+    """CorruptMetadataError if the snapshot is damaged: then nothing may be deleted in favor of it."""
+    for _ in SnapshotReader(env.files, path).records():
+        pass
 
 
 def _facts(env: Env, directory: str, snapshot_id: SnapshotId) -> SnapshotFacts:

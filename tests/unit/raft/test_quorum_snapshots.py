@@ -8,6 +8,7 @@ import pytest
 
 from support.metadata.quorum import LOG_DIRECTORY, QuorumWorld, names_of, topics
 from tailrace.config.quorum import QuorumConfig
+from tailrace.model.errors import CorruptMetadataError
 from tailrace.model.invariant import InvariantError
 from tailrace.raft.snapshot import SnapshotHead, SnapshotId, SnapshotReader
 from tailrace.storage.verify import verify_directory
@@ -194,3 +195,38 @@ def test_a_log_behind_the_newest_snapshot_restarts_there() -> None:
     quorum = rig.start()
     assert rig.memory.names == ["a", "b"]
     assert (quorum.epoch, quorum.log_start_offset, quorum.log_end_offset) == (2, 3, 4)
+
+
+def with_three_snapshots_and_no_log() -> tuple[QuorumWorld, str]:
+    """And the name of the newest snapshot."""
+    rig = QuorumWorld(standalone=True)
+    rig.start()
+    for name in ("a", "b"):
+        rig.append(name)
+        rig.jobs.run_all()
+        rig.snapshot()
+        rig.jobs.run_all()
+    rig.stop()
+    assert len(rig.files(".checkpoint")) == 3
+    for name in rig.files():
+        if not name.endswith((".checkpoint", "quorum-state")):
+            rig.disk.unlink(f"{LOG_DIRECTORY}/{name}")
+    return rig, rig.files(".checkpoint")[-1]
+
+
+def test_a_log_that_restarts_at_the_newest_snapshot_keeps_no_older_one() -> None:
+    """As after a crash while a snapshot of the leader replaces the log. The log starts at its oldest snapshot."""
+    rig, newest = with_three_snapshots_and_no_log()
+    quorum = rig.start()
+    assert rig.memory.names == ["a", "b"]
+    assert quorum.log_start_offset == int(newest[:20])
+    assert rig.files(".checkpoint") == [newest]
+
+
+def test_nothing_is_deleted_in_favor_of_a_damaged_snapshot() -> None:
+    rig, newest = with_three_snapshots_and_no_log()
+    snapshots = rig.files(".checkpoint")
+    rig.write(f"{LOG_DIRECTORY}/{newest}", rig.read(newest)[:-1])
+    rig.start()
+    assert isinstance(rig.memory.failures[0], CorruptMetadataError)
+    assert rig.files(".checkpoint") == snapshots
