@@ -14,9 +14,11 @@ epochs they are of, the second not where several batches have the last epoch: th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from tailrace.model.errors import CorruptMetadataError, InvalidDataError
+from tailrace.model.errors import CorruptMetadataError, InvalidDataError, TailraceError
 from tailrace.record.shallow import ShallowBatch, batches
 from tailrace.storage.epoch_cache import EpochEntry
 from tailrace.storage.fetch import Isolation
@@ -48,6 +50,32 @@ def read_succession(log: UnifiedLog, start: int, epoch: int, last_epoch: int | N
     walk = _Walk(start, epoch)
     contradiction = _first_contradiction(log, walk, last_epoch)
     return Succession(tuple(walk.epochs), contradiction)
+
+
+def has_epochs(log: UnifiedLog, entries: Sequence[EpochEntry], end: int) -> bool:
+    """Whether the batches below `end` have the epochs of `entries`, the first of which begins where the log does.
+
+    Only the batches on both sides of each offset at which an epoch begins or ends are read: epochs do not go back.
+    """
+    if not entries or entries[0].start_offset != log.log_start_offset:
+        return False
+    for entry, following in pairwise((*entries, None)):
+        assert entry is not None
+        last = following.start_offset if following is not None else end
+        if _epoch_at(log, entry.start_offset) != entry.epoch or _epoch_at(log, last - 1) != entry.epoch:
+            return False
+    return True
+
+
+def _epoch_at(log: UnifiedLog, offset: int) -> int | None:
+    """Of the batch with the record at `offset`; None if no batch with it can be read."""
+    try:
+        data = log.read(offset, 1, Isolation.LOG_END).read()
+        batch = next(iter(batches(data)), None)
+    except TailraceError:
+        return None
+    has_offset = batch is not None and batch.base_offset <= offset < batch.next_offset
+    return batch.leader_epoch if batch is not None and has_offset else None
 
 
 def _first_contradiction(log: UnifiedLog, walk: _Walk, last_epoch: int | None) -> Contradiction | None:

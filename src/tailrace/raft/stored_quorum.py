@@ -21,7 +21,7 @@ from tailrace.raft import metadata_log
 from tailrace.raft.bootstrap import read_bootstrap_records
 from tailrace.raft.commit_reporter import PreparedSnapshot
 from tailrace.raft.consensus import StoredLog
-from tailrace.raft.log_succession import read_succession
+from tailrace.raft.log_succession import has_epochs, read_succession
 from tailrace.raft.metadata_log import MetadataLog
 from tailrace.raft.quorum_state import QUORUM_STATE_FILE, QuorumState
 from tailrace.raft.voter_history import StoredVoters
@@ -69,11 +69,11 @@ class StoredQuorum(NamedTuple):
 
 
 def _believe_the_batches(metadata_log: MetadataLog, state: QuorumState | None) -> None:
-    """See `log_succession`. What is below the newest snapshot is not read."""
+    """See `log_succession`. What is below the newest snapshot is read only where the checkpoint contradicts it."""
     log, newest = metadata_log.log, metadata_log.latest_snapshot
     start, epoch = (newest.offset, newest.epoch) if newest is not None else (log.log_start_offset, 0)
     epochs, contradiction = read_succession(log, start, epoch, state.leader_epoch if state is not None else None)
-    if log.epochs.replace_from(start, epoch, epochs):
+    if _correct_below(metadata_log, start) | log.epochs.replace_from(start, epoch, epochs):
         _log.error("%s/%s is damaged: its epochs are taken from the batches", log.dir, LEADER_EPOCH_CHECKPOINT)
     if contradiction is not None:
         _log.error(
@@ -92,6 +92,25 @@ def _believe_the_batches(metadata_log: MetadataLog, state: QuorumState | None) -
             state.leader_epoch,
             log.epochs.latest_epoch,
         )
+
+
+def _correct_below(metadata_log: MetadataLog, end: int) -> bool:
+    """Whether epochs of batches below the newest snapshot, which ends at `end`, were wrong. They are right now.
+
+    A leader compares the logs of followers with them.
+    """
+    log = metadata_log.log
+    start = log.log_start_offset
+    if start == end or has_epochs(log, [each for each in log.epochs.entries if each.start_offset < end], end):
+        return False
+    oldest = min(metadata_log.snapshots)
+    epoch = oldest.epoch if oldest.offset == start else 0
+    try:
+        found = read_succession(log, start, epoch, None)
+    except TailraceError as error:  # the snapshot has what these batches had: the node can do without them
+        _log.error("%s is damaged below offset %d: %s", log.dir, end, error)
+        return False
+    return log.epochs.replace_from(start, epoch, found.epochs)
 
 
 def _prepared(log: MetadataLog, prepare: Prepare) -> PreparedSnapshot | None:

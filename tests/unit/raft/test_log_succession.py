@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.metadata.quorum import LOG_DIRECTORY, QuorumWorld
+from support.metadata.quorum import DIRECTORY, LOG_DIRECTORY, QuorumWorld
+from tailrace.raft.stored_quorum import StoredQuorum
 from tailrace.record.shallow import ShallowBatch, batches
+from tailrace.storage.epoch_cache import EpochEntry
 from tailrace.storage.names import LEADER_EPOCH_CHECKPOINT
 
 LOG = f"{0:020d}.log"
@@ -28,6 +30,8 @@ def three_epochs() -> tuple[bytes, bytes, bytes]:
 
 DATA, STATE, EPOCHS = three_epochs()
 BATCHES = tuple(batches(DATA))
+EPOCHS_OF_BATCHES = [EpochEntry(1, 0), EpochEntry(2, 6), EpochEntry(3, 10), EpochEntry(4, 14)]
+"""Of a log that goes on with a fourth epoch."""
 
 
 def started(data: bytes, epochs: bytes = EPOCHS) -> QuorumWorld:
@@ -109,3 +113,55 @@ def test_a_single_batch_above_the_epoch_of_the_election_state_is_cut_off() -> No
     rig.start()
     assert kept(rig) == [batch for batch in BATCHES if batch.leader_epoch < 3]
     assert rig.quorum.epoch == 4
+
+
+def with_snapshot_of_three_epochs() -> tuple[dict[str, bytes], bytes]:
+    """The files of a voter whose newest snapshot has three epochs of the log, and its epoch checkpoint."""
+    rig = QuorumWorld(standalone=True)
+    for epoch in (1, 2, 3):
+        rig.start()
+        for n in range(3):
+            rig.append(f"topic-{epoch}-{n}")
+            rig.jobs.run_all()
+        rig.stop()
+    rig.start()
+    rig.append("last")
+    rig.jobs.run_all()
+    rig.snapshot()
+    rig.jobs.run_all()
+    rig.stop()
+    return {name: rig.read(name) for name in rig.files()}, rig.read(LEADER_EPOCH_CHECKPOINT)
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_epochs_below_the_newest_snapshot_are_those_of_the_batches(bit: int) -> None:
+    files, epochs = with_snapshot_of_three_epochs()
+    world = QuorumWorld(standalone=True)
+    world.start()
+    world.stop()
+    for at in range(len(epochs)):
+        damaged = bytearray(epochs)
+        damaged[at] ^= 1 << bit
+        for name in world.files():
+            world.disk.unlink(f"{LOG_DIRECTORY}/{name}")
+        for name, content in {**files, LEADER_EPOCH_CHECKPOINT: bytes(damaged)}.items():
+            world.write(f"{LOG_DIRECTORY}/{name}", content)
+        stored = StoredQuorum.load(world.world.env, DIRECTORY, world.config)
+        stored.log.log.abandon()
+        assert [EpochEntry(*entry) for entry in stored.stored_log.epochs] == EPOCHS_OF_BATCHES, (at, damaged)
+
+
+def test_damage_below_the_newest_snapshot_does_not_stop_a_start(caplog: pytest.LogCaptureFixture) -> None:
+    rig = QuorumWorld(standalone=True, internal_metadata_log_segment_bytes=600)
+    rig.start()
+    for n in range(20):
+        rig.append(f"topic-{n}")
+        rig.jobs.run_all()
+    rig.snapshot()
+    rig.jobs.run_all()
+    rig.stop()
+    first, *_ = rig.files(".log")
+    rig.write(f"{LOG_DIRECTORY}/{first}", bytes(len(rig.read(first))))
+    rig.start()
+    assert rig.memory.names == rig.appended
+    assert "is damaged below offset" in caplog.text
