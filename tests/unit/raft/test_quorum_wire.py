@@ -189,6 +189,16 @@ def test_responses_about_something_else_are_refused() -> None:
     assert fetched_records(fetch.FetchResponse(error_code=104)) == b""
 
 
+@pytest.mark.parametrize("port", [-1, 0, 2**16])
+def test_an_impossible_port_of_a_leader_is_no_endpoint(port: int) -> None:
+    """Fetch has 32 bits for it. Other responses, in which this node would name the leader, have 16."""
+    request, response, version = RESPONSES[4]
+    message = respond(ask(request, ADDRESS, 0, 0), response, version, "CONTROLLER")
+    assert isinstance(message, fetch.FetchResponse)
+    message.node_endpoints[0].port = port
+    assert read(request, message, ADDRESS).leadership == LEADER._replace(endpoints=())
+
+
 def test_the_versions_of_a_new_voter() -> None:
     request = ms.KRaftVersionsRequest()
     assert ask(request, ADDRESS, 0, 0).KEY == 18

@@ -97,7 +97,7 @@ def leadership_of(leader_id: int, epoch: int, nodes: Iterable[_Endpoint], listen
     found = tuple(
         QuorumEndpoint(listener_name, each.host, each.port)
         for each in nodes
-        if each.node_id == leader_id and each.host and each.port > 0
+        if each.node_id == leader_id and each.host and 0 < each.port < 2**16
     )
     return Leadership(leader_id, epoch, found[:1])
 
