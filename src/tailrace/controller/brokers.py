@@ -81,6 +81,8 @@ def _check_registration(state: ClusterState, request: BrokerRegistrationRequest,
     cluster_id, broker_id = state.identity.cluster_id, request.broker_id
     if request.cluster_id != cluster_id:
         raise InconsistentClusterIdError(f"Expected cluster ID {cluster_id}, but got cluster ID {request.cluster_id}")
+    if broker_id < 0:
+        raise InvalidRegistrationError(f"Broker id {broker_id} is negative")
     existing = state.image.brokers.get(broker_id)
     if (
         existing is not None

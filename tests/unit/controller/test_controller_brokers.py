@@ -53,6 +53,12 @@ def test_a_registration_has_the_epoch_of_its_offset() -> None:
     assert rig.quorum.batches[-1][0].version == 4
 
 
+def test_no_broker_has_the_id_that_means_none() -> None:
+    rig = ControllerRig()
+    assert rig.register(NO_LEADER).error_code == 119
+    assert not rig.image.brokers
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
