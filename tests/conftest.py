@@ -13,6 +13,7 @@ pytest_plugins = [
     "suite.spark_classes",
     "suite.early_imports",
     "suite.interrupts",
+    "suite.unclosed_sockets",
 ]
 
 
