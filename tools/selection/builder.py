@@ -116,9 +116,7 @@ class Builder:
             self._link(node, self._nodes(self.scopes.imported(path, binding)))
         for chain in unit.names:
             for target in self.scopes.look_up(path, chain, unit.imports):
-                if (path, name) == rules.COMMANDS_TABLE and target.unit == ALL:
-                    self._link(node, [self.node(target.path, BODY), self.node(target.path, rules.COMMANDS_ENTRY)])
-                elif unit.commands and self._is_handler(target):
+                if unit.commands and self._is_handler(target):
                     self.graph.both(node, self._gate(path, name), self.graph.node(target))
                 else:
                     self.graph.edge(node, self.graph.node(target))
@@ -180,6 +178,9 @@ class Builder:
                 if text == rules.PROGRAM:
                     programs = [rules.PROGRAM_FILE] * runs_program + [rules.SPARK_FORMAT_FILE] * asks_spark
                     self._link(node, (self.node(each, ALL) for each in programs))
+                elif (path, name) == rules.COMMANDS_TABLE:
+                    for target in self.scopes.module_named_in(text):
+                        self._link(node, [self.node(target.path, BODY), self.node(target.path, rules.COMMANDS_ENTRY)])
                 elif text not in named_for_types:
                     self._link(node, self._modules_in(text))
                 if names_commands:

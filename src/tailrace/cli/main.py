@@ -19,42 +19,26 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tailrace import __version__
-from tailrace.cli import (
-    cluster,
-    completion,
-    config,
-    consume,
-    demo,
-    group,
-    log,
-    pipeline,
-    produce,
-    serve,
-    sim,
-    storage,
-    topic,
-    txn,
-)
-from tailrace.cli.command import Command, CommandParser, Handler
+from tailrace.cli.command import Command, CommandModule, CommandParser, Handler, needed
 from tailrace.cli.output import CommandError, report
 from tailrace.model.errors import StorageError, TailraceError
 
-# The modules of the commands, in the order `--help` lists them.
+# In the order `--help` lists them. Only the command that runs is loaded: a node needs no other one.
 COMMANDS: Final[tuple[Command, ...]] = (
-    serve,
-    topic,
-    produce,
-    consume,
-    group,
-    txn,
-    config,
-    cluster,
-    storage,
-    pipeline,
-    demo,
-    log,
-    sim,
-    completion,
+    CommandModule("serve", "tailrace.cli.serve"),
+    CommandModule("topic", "tailrace.cli.topic"),
+    CommandModule("produce", "tailrace.cli.produce"),
+    CommandModule("consume", "tailrace.cli.consume"),
+    CommandModule("group", "tailrace.cli.group"),
+    CommandModule("txn", "tailrace.cli.txn"),
+    CommandModule("config", "tailrace.cli.config"),
+    CommandModule("cluster", "tailrace.cli.cluster"),
+    CommandModule("storage", "tailrace.cli.storage"),
+    CommandModule("pipeline", "tailrace.cli.pipeline"),
+    CommandModule("demo", "tailrace.cli.demo"),
+    CommandModule("log", "tailrace.cli.log"),
+    CommandModule("sim", "tailrace.cli.sim"),
+    CommandModule("completion", "tailrace.cli.completion"),
 )
 
 FAILED: Final = 1
@@ -68,7 +52,7 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
         report(CommandError("standard output is closed", "to see nothing, send it to /dev/null"))
         return FAILED
     try:
-        exit_code = run(build_parser(commands), argv)
+        exit_code = run(commands, sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()  # here, so that a closed pipe shows now and not in the interpreter's last breath
     except TailraceError as error:
         report(error)
@@ -87,13 +71,19 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
     return exit_code
 
 
-def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+def run(commands: Sequence[Command], argv: Sequence[str]) -> int:
+    handler, args = parsed(commands, argv)
+    return handler(args) if handler else WRONG_USAGE
+
+
+def parsed(commands: Sequence[Command], argv: Sequence[str]) -> tuple[Handler | None, argparse.Namespace]:
+    """Without a command there is no handler, and help is printed. No parser is kept: a handler may run for months."""
+    parser = build_parser(needed(commands, argv))
     args = parser.parse_args(argv)
     handler: Handler | None = getattr(args, "handler", None)
     if handler is None:
         parser.print_help(sys.stderr)
-        return WRONG_USAGE
-    return handler(args)
+    return handler, args
 
 
 def build_parser(commands: Sequence[Command]) -> argparse.ArgumentParser:

@@ -12,8 +12,9 @@ import pytest
 
 from support.logs.sample_log import copy_sample
 from tailrace import __version__
-from tailrace.cli.command import Command, Handler, Subparsers
-from tailrace.cli.main import COMMANDS, main
+from tailrace.cli.command import Command, CommandModule, Handler, Subparsers, needed
+from tailrace.cli.command_tree import tree_of
+from tailrace.cli.main import COMMANDS, build_parser, main
 from tailrace.model.errors import IndexAppendError, OffsetOutOfRangeError
 
 
@@ -144,6 +145,29 @@ def test_wrong_usage_exits_with_2(argv: list[str]) -> None:
 def test_no_command_shows_help(capsys: pytest.CaptureFixture[str], commands: list[Command]) -> None:
     assert main([], commands) == 2
     assert capsys.readouterr().err.startswith("usage: tailrace")
+
+
+def test_only_the_command_that_runs_is_loaded() -> None:
+    commands = (CommandModule("log", "tailrace.cli.log"), CommandModule("broken", "tailrace.no_such_module"))
+    assert [node.path[-1] for node in tree_of(build_parser(needed(commands, ["log", "dump"]))).commands] == ["log"]
+    for argv in ([], ["--help"], ["nothing"], ["broken"]):
+        with pytest.raises(ModuleNotFoundError):
+            build_parser(needed(commands, argv))
+
+
+def test_the_name_in_the_table_is_the_one_that_a_command_registers() -> None:
+    for command in COMMANDS:
+        assert isinstance(command, CommandModule)
+        assert [node.path[-1] for node in tree_of(build_parser([command])).commands] == [command.name]
+
+
+@pytest.mark.parametrize(("variable", "columns"), [("", 80), ("0", 80), ("x", 80), ("132", 132)])
+def test_help_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch, variable: str, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", variable)
+    monkeypatch.setattr(sys, "__stdout__", None)
+    parser = build_parser([])
+    parser.add_argument("--word", help="a " * 500)
+    assert max(map(len, parser.format_help().splitlines())) in (columns - 3, columns - 2)
 
 
 @pytest.mark.parametrize("size", [10, 10_000_000], ids=["seen at the flush", "seen while writing"])

@@ -213,8 +213,9 @@ def test_program_of_a_subprocess_is_reached(repository: Repository) -> None:
 
 COMMAND_LINE = {
     "src/tailrace/__main__.py": "from tailrace.cli.main import main\nmain()\n",
-    "src/tailrace/cli/main.py": "from tailrace.cli import log, topic\nCOMMANDS = (log, topic)\n"
-    "def main(words=None):\n    for command in COMMANDS: command.register()\n",
+    "src/tailrace/cli/main.py": "from importlib import import_module\n"
+    "COMMANDS = ('tailrace.cli.log', 'tailrace.cli.topic')\n"
+    "def main(words=None):\n    for command in COMMANDS: import_module(command).register()\n",
     "src/tailrace/cli/topic.py": "def register(group): group.add_parser('topic', handler=run)\n"
     "def run(args):\n    from tailrace.cli import topic_run\n    topic_run.run(args)\n",
     "src/tailrace/cli/topic_run.py": "def run(args): ...\n",
