@@ -49,7 +49,8 @@ class NameResolver:
             done(f"not an address: {host!r} port {port}")
             return
         try:
-            done(_addresses(self._lookup(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)))
+            literal = host.encode() if _looks_literal(host) else host
+            done(_addresses(self._lookup(literal, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)))
         except socket.gaierror:
             self._enqueue((host, port), done)
         except (OSError, ValueError) as error:
@@ -88,6 +89,11 @@ class NameResolver:
         self._start_lookups()
         for done in waiting:
             done(result)
+
+
+def _looks_literal(host: str) -> bool:
+    """Python loads its tables of international host names to look up a string, also an address; bytes need none."""
+    return host.isascii() and (":" in host or host.replace(".", "").isdecimal())
 
 
 def _addresses(entries: list[tuple[Any, ...]]) -> list[SocketAddress]:

@@ -17,7 +17,6 @@ from tailrace.env.files import Buffer
 from tailrace.model.errors import InvalidDataError, InvalidRecordError, InvalidTimestampError, TailraceError
 from tailrace.model.record_rules import NO_KEY, OUT_OF_RANGE, RejectedRecords
 from tailrace.protocol.messages.produce import BatchIndexAndErrorMessage
-from tailrace.record.rejected import rejected_records
 
 MAX_PER_BATCH: Final = 10_000
 MAX_UNANSWERED: Final = 100_000
@@ -33,6 +32,8 @@ def with_record_errors(error: TailraceError, batch: Buffer, partition: str, limi
     """
     if not isinstance(error, InvalidDataError) or error.record_rules is None:
         return error
+    from tailrace.record.rejected import rejected_records
+
     try:
         rejected = rejected_records(batch, error.record_rules, max(min(limit, MAX_PER_BATCH), 1))
     except TailraceError as malformed:

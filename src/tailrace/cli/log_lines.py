@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import sys
-from datetime import UTC, datetime
+import time
 from typing import Final
 
 MAX_MESSAGE_CHARACTERS: Final = 4000
@@ -25,7 +25,7 @@ class TextLines(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__(_TEXT, _TIME)
-        self.converter = lambda seconds: datetime.fromtimestamp(seconds or 0, UTC).timetuple()
+        self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         record.message = _CONTROL_CHARACTER.sub(_escape, _cut(record.message))
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
     """One object a line: time, level, logger, message, and the traceback where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        when = f"{time.strftime(_TIME, time.gmtime(record.created))}.{int(record.msecs):03d}Z"
         line = {"time": when, "level": record.levelname, "logger": record.name, "message": _cut(record.getMessage())}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

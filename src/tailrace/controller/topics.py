@@ -5,7 +5,6 @@ TopicRecord, ConfigRecord…, PartitionRecord…      for each topic
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
@@ -28,6 +27,7 @@ from tailrace.model.errors import (
     TailraceError,
     TopicAlreadyExistsError,
 )
+from tailrace.model.ids import version_4
 from tailrace.model.internal_topics import CLUSTER_METADATA
 from tailrace.protocol.messages.create_topics import (
     CreatableTopic,
@@ -128,7 +128,7 @@ def _created(
 def new_topic_id(state: ClusterState) -> bytes:
     """A random one. Kafka keeps those that begin with zeros or a dash (in its base64) for itself or out of the way."""
     while True:
-        raw = uuid.UUID(int=state.random.getrandbits(128), version=4).bytes
+        raw = version_4(state.random.getrandbits(128))
         if raw[0] >> 2 != 62 and raw not in state.image.topics_by_id:
             return raw
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
-from typing import Final, NamedTuple, Self
-from uuid import UUID
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -15,6 +17,8 @@ NO_TIMESTAMP = -1
 _UUID_BYTES: Final = 16
 _MAX_UUID_CHARACTERS: Final = 24
 _RESERVED_DIRECTORY_IDS: Final = 100
+_VERSION_BITS: Final = 0xF000_C000 << 48
+_VERSION_4: Final = 0x4000_8000 << 48
 
 
 class TopicPartition(NamedTuple):
@@ -59,6 +63,11 @@ class Uuid(bytes):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.parse({str(self)!r})"
+
+
+def version_4(bits: int) -> bytes:
+    """128 random bits as a UUID of version 4 (RFC 9562)."""
+    return (bits & ~_VERSION_BITS | _VERSION_4).to_bytes(_UUID_BYTES, "big")
 
 
 class TopicId(Uuid):

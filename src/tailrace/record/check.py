@@ -18,9 +18,10 @@ from tailrace.model.errors import (
     MessageTooLargeError,
 )
 from tailrace.model.record_rules import RecordRules
+from tailrace.record import kernels
 from tailrace.record.batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, BatchHeader
 from tailrace.record.compression import NONE, blocks
-from tailrace.record.kernels import FAULTS, NO_KEY_FAULT, TIMESTAMP_FAULT, BytewiseCheck, check_all, check_whole
+from tailrace.record.kernels import check_all, check_whole
 from tailrace.record.reader import MAX_DECOMPRESSED_BYTES
 
 INT64_MIN: Final = -(1 << 63)
@@ -93,7 +94,7 @@ class RecordCheck:
     ) -> None:
         """With `same_timestamp` every record has the base timestamp, whatever its delta says."""
         self._rules = (count, base_timestamp, same_timestamp, require_key, earliest_ms, latest_ms)
-        self._bytewise = BytewiseCheck(*self._rules)
+        self._bytewise = kernels.BytewiseCheck(*self._rules)
 
     def feed(self, piece: Buffer) -> None:
         bytewise = self._bytewise
@@ -113,14 +114,14 @@ class RecordCheck:
 
     def _fault(self) -> InvalidRecordError | InvalidTimestampError:
         error = fault_of(self._bytewise)
-        if self._bytewise.status in (NO_KEY_FAULT, TIMESTAMP_FAULT):
+        if self._bytewise.status in (kernels.NO_KEY_FAULT, kernels.TIMESTAMP_FAULT):
             _, _, _, require_key, earliest_ms, latest_ms = self._rules
             error.record_rules = RecordRules(require_key, earliest_ms, latest_ms)
         return error
 
 
-def fault_of(bytewise: BytewiseCheck) -> InvalidRecordError | InvalidTimestampError:
+def fault_of(bytewise: kernels.BytewiseCheck) -> InvalidRecordError | InvalidTimestampError:
     """The error for a check that has come to a fault."""
-    reason = FAULTS[bytewise.status].format(found=bytewise.found, record=bytewise.record)
-    error = InvalidTimestampError if bytewise.status == TIMESTAMP_FAULT else InvalidRecordError
+    reason = kernels.FAULTS[bytewise.status].format(found=bytewise.found, record=bytewise.record)
+    error = InvalidTimestampError if bytewise.status == kernels.TIMESTAMP_FAULT else InvalidRecordError
     return error(f"record {bytewise.record} of the batch: {reason}", record_index=bytewise.record)

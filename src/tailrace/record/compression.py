@@ -24,8 +24,6 @@ from importlib import import_module
 from struct import Struct
 from typing import Any, Final
 
-from isal import igzip, igzip_lib
-
 from tailrace.env.files import Buffer
 from tailrace.model.errors import CorruptMessageError, MessageTooLargeError, UnsupportedCompressionError
 
@@ -76,10 +74,11 @@ class _Library:
 
 
 cramjam: Final[Any] = _Library("cramjam")
+igzip: Final[Any] = _Library("isal.igzip")
+igzip_lib: Final[Any] = _Library("isal.igzip_lib")
 lz4_frame: Final[Any] = _Library("lz4.frame")
 zstandard: Final[Any] = _Library("zstandard")
 
-_IsalError: type[Exception] = igzip_lib.IsalError  # type: ignore[assignment]  # its stub says it is an instance
 _of_thread = threading.local()
 
 
@@ -171,7 +170,7 @@ def _stream_blocks(
             position += len(piece)
         try:
             block = decompressor.decompress(piece, room)
-        except (_IsalError, RuntimeError) as error:
+        except (igzip_lib.IsalError, RuntimeError) as error:
             raise _corrupt(codec, error) from error
         if block:
             yield block

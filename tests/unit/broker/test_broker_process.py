@@ -13,6 +13,7 @@ import pytest
 
 from tailrace.broker.main import resume_full_collections, suspend_full_collections
 from tailrace.broker.stop_signals import SAME_REQUEST_S, StopSignals
+from tailrace.record.kernels import COMPILED
 
 TIMEOUT_S = 30
 SERVE = "from tailrace.cli.main import main; import sys; sys.exit(main({arguments!r}))"
@@ -46,6 +47,35 @@ at_exit = AtExit()
 atexit.register(gc.unfreeze)  # modules that are frozen are not cleared
 """
 
+NEW_MODULES_AT_EXIT = """
+import atexit, sys
+
+before = set(sys.modules)
+atexit.register(lambda: print(*(set(sys.modules) - before), sep="\\n", flush=True))
+"""
+
+COMMAND_MODULES = {"command", "log_lines", "main", "output", "serve", "serve_settings"}
+NOT_OF_A_NODE = {"client", "console", "sim", "spark", "testing"}
+LOADED_ON_USE = {
+    *(
+        "asyncio",
+        "bz2",
+        "concurrent",
+        "cramjam",
+        "datetime",
+        "encodings.idna",
+        "gzip",
+        "hashlib",
+        "http",
+        "isal",
+        "lz4",
+    ),
+    *("lzma", "numpy", "platform", "pyarrow", "re2", "rich", "shutil", "ssl", "subprocess", "tempfile", "unittest"),
+    *("urllib", "uuid", "xml", "zstandard"),
+    *("tailrace.broker.forwarded_request", "tailrace.record.rejected", "tailrace.storage.compaction.log_compaction"),
+    *(f"tailrace.record.kernels.{kernel}" for kernel in ("bytewise", "columns", "offset_map", "plain_run", "rows")),
+}
+
 
 def started(folder: Path, stdout: int, before: str = "") -> subprocess.Popen[str]:
     arguments = ["serve", "--data", str(folder / "data"), "--listen", "127.0.0.1:0"]
@@ -63,6 +93,21 @@ def test_a_closed_standard_output_is_no_reason_to_end(tmp_path: Path) -> None:
             assert line, "it ended"
         broker.terminate()
         assert broker.wait(TIMEOUT_S) == 0
+
+
+@pytest.mark.skipif(not COMPILED, reason="interpreted kernels are all loaded, and Cython with them")
+def test_an_idle_node_loads_no_module_that_it_does_not_use(tmp_path: Path) -> None:
+    with started(tmp_path, subprocess.PIPE, NEW_MODULES_AT_EXIT) as node:
+        assert node.stdout is not None
+        assert node.stdout.readline().startswith("ready: ")
+        node.send_signal(signal.SIGTERM)
+        loaded = set(node.stdout.read().split())
+        assert node.wait(TIMEOUT_S) == 0
+    assert "tailrace.broker.node" in loaded
+    packages = {name.split(".")[1] for name in loaded if name.startswith("tailrace.")}
+    assert packages & NOT_OF_A_NODE == set()
+    assert {name.rpartition(".")[2] for name in loaded if name.startswith("tailrace.cli.")} <= COMMAND_MODULES
+    assert loaded & LOADED_ON_USE == set()
 
 
 def test_a_later_second_signal_ends_it_whatever_the_disk_does(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_several_passes_are_one_partition(capsys: Captured, data: DataDirectory,
     def small(memory: int, dice: Any, load_factor: float) -> OffsetMap:
         return OffsetMap(24 * 40, dice, load_factor)
 
-    monkeypatch.setattr("tailrace.storage.cleaner.worker.OffsetMap", small)
+    monkeypatch.setattr("tailrace.storage.compaction.offset_map.OffsetMap", small)
     data.add("keyed-0", 200, keys=100)
     _, partition, _ = items(capsys, data, "--topic", "keyed")
     assert partition["passes"] > 2
@@ -416,7 +416,7 @@ def test_a_cleaner_that_dies(capsys: Captured, data: DataDirectory, monkeypatch:
     def no_memory(*_: object) -> OffsetMap:
         raise MemoryError("no memory for keys")
 
-    monkeypatch.setattr("tailrace.storage.cleaner.worker.OffsetMap", no_memory)
+    monkeypatch.setattr("tailrace.storage.compaction.offset_map.OffsetMap", no_memory)
     before = contents(data / "customers-0")
     code, _, err = run(capsys, data)
     assert code == 1

@@ -10,7 +10,6 @@ A parent that wants its directory removed names that too. Whoever is killed cann
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from threading import Thread
@@ -38,6 +37,8 @@ def _end_with_parent(pipe: int, directory: str) -> None:
     while os.read(pipe, 1):
         pass
     if directory:
+        import shutil
+
         shutil.rmtree(directory, ignore_errors=True)
         os._exit(0)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -15,7 +15,7 @@ import importlib.util
 import sys
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.env.variables import variable
 from tailrace.record.checksum import is_hardware_based
@@ -113,62 +113,7 @@ from tailrace.record.kernels.batch_run import (  # noqa: E402
     index_run,
     walk_run,
 )
-from tailrace.record.kernels.bytes_column import BytesColumn  # noqa: E402
-from tailrace.record.kernels.bytewise import FAULTS, NO_KEY_FAULT, TIMESTAMP_FAULT, BytewiseCheck  # noqa: E402
-from tailrace.record.kernels.column_set import COLUMNS_FULL, HEADERS_FULL, KEYS_FULL, VALUES_FULL, ColumnSet  # noqa: E402
-from tailrace.record.kernels.columns import (  # noqa: E402
-    COLUMNS_AT_END,
-    COLUMNS_BAD_CRC,
-    COLUMNS_BAD_RECORDS,
-    COLUMNS_BEHIND,
-    COLUMNS_ODD,
-    GAPS_FULL,
-    ColumnRun,
-    new_bytes_column,
-    new_column_set,
-)
-from tailrace.record.kernels.offset_map import (  # noqa: E402
-    DROPPED,
-    KEPT,
-    KEPT_TOMBSTONE,
-    clear_table,
-    digest,
-    find,
-    keep_rows,
-    put_rows,
-)
-from tailrace.record.kernels.plain_run import (  # noqa: E402
-    STOP_AT_END,
-    STOP_BAD_RECORDS,
-    STOP_ODD,
-    STOP_OUT_FULL,
-    STOP_TABLE_FULL,
-    PlainRun,
-)
 from tailrace.record.kernels.produce_frames import take_frames  # noqa: E402
-from tailrace.record.kernels.rebuild import GREATEST_GROWTH, rebuild_records  # noqa: E402
-from tailrace.record.kernels.rejected import REJECTED_ROW, find_rejected  # noqa: E402
-from tailrace.record.kernels.rows import (  # noqa: E402
-    BAD_HEADER,
-    BAD_OFFSETS,
-    BAD_PARTITION,
-    BAD_TIMESTAMP,
-    NEEDS_SLOT,
-    NULL_TOPIC,
-    ROWS_TAKEN,
-    SLOT_BASE_TIMESTAMP,
-    SLOT_COUNT,
-    SLOT_FULL,
-    SLOT_MAX_TIMESTAMP,
-    SLOT_NUMBERS,
-    SLOT_USED,
-    TOPIC_LANE,
-    TOPIC_NUMBERS,
-    TOPIC_PARTITIONS,
-    TOPIC_STICKY,
-    RowRun,
-    murmur2,
-)
 from tailrace.record.kernels.whole import (  # noqa: E402
     AT_END,
     BAD_LENGTH,
@@ -191,6 +136,117 @@ from tailrace.record.kernels.whole import (  # noqa: E402
     walk_records,
     walk_some,
 )
+
+if TYPE_CHECKING:
+    from tailrace.record.kernels.bytes_column import BytesColumn
+    from tailrace.record.kernels.bytewise import FAULTS, NO_KEY_FAULT, TIMESTAMP_FAULT, BytewiseCheck
+    from tailrace.record.kernels.column_set import COLUMNS_FULL, HEADERS_FULL, KEYS_FULL, VALUES_FULL, ColumnSet
+    from tailrace.record.kernels.columns import (
+        COLUMNS_AT_END,
+        COLUMNS_BAD_CRC,
+        COLUMNS_BAD_RECORDS,
+        COLUMNS_BEHIND,
+        COLUMNS_ODD,
+        GAPS_FULL,
+        ColumnRun,
+        new_bytes_column,
+        new_column_set,
+    )
+    from tailrace.record.kernels.offset_map import (
+        DROPPED,
+        KEPT,
+        KEPT_TOMBSTONE,
+        clear_table,
+        digest,
+        find,
+        keep_rows,
+        put_rows,
+    )
+    from tailrace.record.kernels.plain_run import (
+        STOP_AT_END,
+        STOP_BAD_RECORDS,
+        STOP_ODD,
+        STOP_OUT_FULL,
+        STOP_TABLE_FULL,
+        PlainRun,
+    )
+    from tailrace.record.kernels.rebuild import GREATEST_GROWTH, rebuild_records
+    from tailrace.record.kernels.rejected import REJECTED_ROW, find_rejected
+    from tailrace.record.kernels.rows import (
+        BAD_HEADER,
+        BAD_OFFSETS,
+        BAD_PARTITION,
+        BAD_TIMESTAMP,
+        NEEDS_SLOT,
+        NULL_TOPIC,
+        ROWS_TAKEN,
+        SLOT_BASE_TIMESTAMP,
+        SLOT_COUNT,
+        SLOT_FULL,
+        SLOT_MAX_TIMESTAMP,
+        SLOT_NUMBERS,
+        SLOT_USED,
+        TOPIC_LANE,
+        TOPIC_NUMBERS,
+        TOPIC_PARTITIONS,
+        TOPIC_STICKY,
+        RowRun,
+        murmur2,
+    )
+
+# Kernels that are loaded when a name of theirs is first used: those of the cleaner, of readers and of Spark, and those
+# for faulty batches. An idle node needs none of them, and together they take 2 MB.
+_ON_USE: Final = {
+    "bytes_column": ("BytesColumn",),
+    "bytewise": ("FAULTS", "NO_KEY_FAULT", "TIMESTAMP_FAULT", "BytewiseCheck"),
+    "column_set": ("COLUMNS_FULL", "HEADERS_FULL", "KEYS_FULL", "VALUES_FULL", "ColumnSet"),
+    "columns": (
+        "COLUMNS_AT_END",
+        "COLUMNS_BAD_CRC",
+        "COLUMNS_BAD_RECORDS",
+        "COLUMNS_BEHIND",
+        "COLUMNS_ODD",
+        "GAPS_FULL",
+        "ColumnRun",
+        "new_bytes_column",
+        "new_column_set",
+    ),
+    "offset_map": ("DROPPED", "KEPT", "KEPT_TOMBSTONE", "clear_table", "digest", "find", "keep_rows", "put_rows"),
+    "plain_run": ("STOP_AT_END", "STOP_BAD_RECORDS", "STOP_ODD", "STOP_OUT_FULL", "STOP_TABLE_FULL", "PlainRun"),
+    "rebuild": ("GREATEST_GROWTH", "rebuild_records"),
+    "rejected": ("REJECTED_ROW", "find_rejected"),
+    "rows": (
+        "BAD_HEADER",
+        "BAD_OFFSETS",
+        "BAD_PARTITION",
+        "BAD_TIMESTAMP",
+        "NEEDS_SLOT",
+        "NULL_TOPIC",
+        "ROWS_TAKEN",
+        "SLOT_BASE_TIMESTAMP",
+        "SLOT_COUNT",
+        "SLOT_FULL",
+        "SLOT_MAX_TIMESTAMP",
+        "SLOT_NUMBERS",
+        "SLOT_USED",
+        "TOPIC_LANE",
+        "TOPIC_NUMBERS",
+        "TOPIC_PARTITIONS",
+        "TOPIC_STICKY",
+        "RowRun",
+        "murmur2",
+    ),
+}
+
+
+def __getattr__(name: str) -> object:
+    for kernel, names in _ON_USE.items():
+        if name in names:
+            value: object = getattr(importlib.import_module(f"{__name__}.{kernel}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AT_END",

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tailrace.config.cleaner import CleanerConfig
 from tailrace.metrics.gauge import Gauge
@@ -26,9 +27,11 @@ from tailrace.storage.cleaner.states import Cleaning, CleaningStates, State
 from tailrace.storage.cleaner.throttle import Throttle
 from tailrace.storage.cleaner.uncleanable import Uncleanable, UncleanablePartitions
 from tailrace.storage.cleaner.worker import CleanerWorker, Progress, Workshop
-from tailrace.storage.compaction.log_compaction import CompactionStats
 from tailrace.storage.manager.log_store import LogStore
 from tailrace.storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from tailrace.storage.compaction.log_compaction import CompactionStats
 
 _log = logging.getLogger(__name__)
 

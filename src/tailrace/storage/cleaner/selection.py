@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from tailrace.model.errors import TailraceError
 from tailrace.model.ids import TopicPartition
 from tailrace.storage.cleaner.checkpoints import CleanerCheckpoints
 from tailrace.storage.compaction import planner
-from tailrace.storage.compaction.log_compaction import Cleanable, cleanable_of
 from tailrace.storage.compaction.planner import Candidate, LogToClean
 from tailrace.storage.manager.log_store import LogStore
 from tailrace.storage.unified_log import UnifiedLog
+
+if TYPE_CHECKING:
+    from tailrace.storage.compaction.log_compaction import Cleanable
 
 _log = logging.getLogger(__name__)
 
@@ -139,5 +141,7 @@ class Selection:
         return cleanable.log
 
     def cleanable(self, partition: TopicPartition, log: UnifiedLog) -> Cleanable:
+        from tailrace.storage.compaction.log_compaction import cleanable_of  # loads what a clean needs
+
         checkpoint = self._checkpoints.get(self._store.directory_of(log).path, partition)
         return cleanable_of(log, checkpoint, self._store.env.clock.now_ms())

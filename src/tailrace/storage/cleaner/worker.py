@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.config.cleaner import CleanerConfig
 from tailrace.model.errors import SegmentGoneError, StorageError, TailraceError
@@ -22,12 +22,13 @@ from tailrace.storage.cleaner.selection import LOGS_PER_TURN, Chosen, Selection,
 from tailrace.storage.cleaner.states import CleaningStates
 from tailrace.storage.cleaner.throttle import Throttle
 from tailrace.storage.cleaner.uncleanable import UncleanablePartitions
-from tailrace.storage.compaction.chunks import LEAST_BUFFER_BYTES
-from tailrace.storage.compaction.log_compaction import CompactionStats, compact
-from tailrace.storage.compaction.offset_map import OffsetMap, memory_per_thread
 from tailrace.storage.manager.log_store import LogStore
 from tailrace.storage.manager.segment_retention import delete_old_segments_of
 from tailrace.storage.steps import CalledOffError, JobRun
+
+if TYPE_CHECKING:
+    from tailrace.storage.compaction.log_compaction import CompactionStats
+    from tailrace.storage.compaction.offset_map import OffsetMap
 
 _log = logging.getLogger(__name__)
 
@@ -171,6 +172,10 @@ class CleanerWorker:
     # Cleaning
 
     def _begin(self, chosen: Chosen) -> None:
+        from tailrace.storage.compaction.chunks import LEAST_BUFFER_BYTES
+        from tailrace.storage.compaction.log_compaction import compact
+        from tailrace.storage.compaction.offset_map import OffsetMap, memory_per_thread
+
         workshop, config = self._workshop, self._workshop.config
         threads = config.log_cleaner_threads
         if self._map is None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections.abc import Container
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from tailrace.env import Files
@@ -113,6 +113,6 @@ def _escape(value: str) -> str:
 
 def _java_date(now_ms: int) -> str:
     """As Java prints a date, whatever the locale."""
-    now = datetime.fromtimestamp(now_ms // 1000, tz=UTC)
-    clock = f"{now.hour:02}:{now.minute:02}:{now.second:02}"
-    return f"{_DAYS[now.weekday()]} {_MONTHS[now.month - 1]} {now.day:02} {clock} UTC {now.year}"
+    now = time.gmtime(now_ms // 1000)
+    clock = f"{now.tm_hour:02}:{now.tm_min:02}:{now.tm_sec:02}"
+    return f"{_DAYS[now.tm_wday]} {_MONTHS[now.tm_mon - 1]} {now.tm_mday:02} {clock} UTC {now.tm_year}"

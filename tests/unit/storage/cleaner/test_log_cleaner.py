@@ -132,7 +132,7 @@ def test_a_log_that_has_not_changed_is_looked_at_closely_once(monkeypatch: pytes
         closely.append(log.dir)
         return cleanable_of(log, *arguments)
 
-    monkeypatch.setattr("tailrace.storage.cleaner.selection.cleanable_of", watched)
+    monkeypatch.setattr("tailrace.storage.compaction.log_compaction.cleanable_of", watched)
     run.dirty(P0)
     run.create(P1)
     run.clean()
@@ -508,7 +508,7 @@ def kill_a_worker(run: CleanedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError("no room for an offset map")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tailrace.storage.cleaner.worker.OffsetMap", no_memory)
+        patched.setattr("tailrace.storage.compaction.offset_map.OffsetMap", no_memory)
         run.clean()
 
 
