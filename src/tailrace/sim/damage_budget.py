@@ -106,7 +106,8 @@ class DamageBudget:
         if observer is None or observer is loss.observer or not observer.process.is_alive:
             return False
         is_voter = not member.is_controller or not self._members.is_dynamic or self._is_voter(member)
-        return is_voter and observer.image.offset >= loss.end - 1
+        # A process that cannot read its disk has offset -1, also where nothing was committed before the loss.
+        return is_voter and observer.image.offset >= max(loss.end - 1, 0)
 
     def _is_voter(self, member: Member) -> bool:
         return (member.node_id, member.directory_id) in [voter[:2] for voter in self._committed.voters]
