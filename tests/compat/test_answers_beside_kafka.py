@@ -51,7 +51,6 @@ pytestmark = pytest.mark.timeout(300)
 
 COMPATIBILITY = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 UNSUPPORTED_VERSION = 35
-VOTER_DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
 REPLICATING = "second-broker"
 """The series in which replicas move to and from the server's own broker."""
 ALL_SERIES = (*REQUESTS, *QUORUM, *CONVERSATIONS)
@@ -145,8 +144,7 @@ def pair_for_conversations(kafka_jars: None, tmp_path_factory: pytest.TempPathFa
 def quorum_server(vendor: type[ClusterNode], folder: Path) -> Iterator[Server]:
     """A node whose voters are in its log, with their directory ids. It is alone."""
     with mixed_cluster(folder, free_ports(20)) as cluster:
-        quorum = f"1@127.0.0.1:{cluster.port(1) + 1}:{VOTER_DIRECTORY}"
-        node = cluster.add(vendor, 1, "broker,controller", quorum)
+        node = cluster.add(vendor, 1, "broker,controller", cluster.initial_controllers(1))
         node.settings |= QUORUM_SETTINGS
         node.start()
         with (

@@ -8,15 +8,35 @@ from pathlib import Path
 import pytest
 
 from support.kafka.killable import free_ports
-from support.kafka.mixed_cluster import MixedCluster, mixed_cluster
-from support.kafka.tools import why_silent, why_unavailable
+from support.kafka.mixed_cluster import Clusters, MixedCluster, mixed_cluster
+from support.kafka.tools import why_silent
+
+PORTS = 60
+"""Of one cluster."""
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
-    """It has no nodes yet. Skips where Kafka cannot run or cannot log; the reason is printed with the results."""
-    reason = why_unavailable() or why_silent()
+def folder(kafka_jars: None, tmp_path: Path) -> Path:
+    """Of clusters. Skips where Kafka cannot log; the reason is printed with the results."""
+    reason = why_silent()
     if reason:
         pytest.skip(reason)
-    with mixed_cluster(tmp_path, free_ports(60)) as nodes:
+    return tmp_path
+
+
+@pytest.fixture
+def cluster(folder: Path) -> Iterator[MixedCluster]:
+    """It has no nodes yet."""
+    with mixed_cluster(folder, free_ports(PORTS)) as nodes:
         yield nodes
+
+
+@pytest.fixture
+def clusters(folder: Path) -> Iterator[Clusters]:
+    """Two that are compared with each other. They have no nodes yet."""
+    first_port = free_ports(2 * PORTS)
+    with (
+        mixed_cluster(folder / "kafka", first_port) as kafka,
+        mixed_cluster(folder / "ours", first_port + PORTS) as ours,
+    ):
+        yield Clusters(kafka, ours)

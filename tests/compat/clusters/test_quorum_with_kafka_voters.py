@@ -18,7 +18,6 @@ from support.kafka.tools import TOOLS, run_tool
 pytestmark = [pytest.mark.compat, pytest.mark.long]
 
 CONTROLLERS = "--bootstrap-controller"
-DIRECTORIES = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "MvDxzVmcRsaTz33bUuRU6A", 3: "07R5amHmR32VDA6jHkGbTA"}
 
 
 def is_kafka(node: ClusterNode) -> bool:
@@ -97,13 +96,10 @@ def remove_controller(cluster: MixedCluster, node: ClusterNode) -> None:
 @pytest.mark.spec("RP-21")
 def test_voters_are_added_and_removed_on_either_side(cluster: MixedCluster) -> None:
     """With voters in the log. Tailrace joins a quorum of Kafka, leads it, changes it, is removed and returns."""
-    first = ",".join(
-        f"{voter}:{DIRECTORIES[n]}" for n, voter in zip((1, 2), cluster.voters(1, 2).split(","), strict=True)
-    )
-    servers = ",".join(f"127.0.0.1:{cluster.port(node_id) + 1}" for node_id in (1, 2, 3))
+    first = cluster.initial_controllers(1, 2)
     for node_id in (1, 2):
         cluster.add(KafkaNode, node_id, "controller", first).start()
-    ours = cluster.add(TailraceNode, 3, "controller", servers)
+    ours = cluster.add(TailraceNode, 3, "controller", cluster.bootstrap_controllers(1, 2, 3))
     ours.start()
     change_setting(cluster, 1000)
     wait_for_setting(cluster, 1000)

@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Protocol
 
 import tailrace
-
-SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "peers" / "kafka"
+from support.kafka.tools import KAFKA_SCRIPT
 
 
 class KillableBroker(Protocol):
@@ -72,7 +71,7 @@ class KafkaVictim:
         self._script("kill", str(self._folder))
 
     def _script(self, *arguments: str) -> None:
-        subprocess.run([str(SCRIPT), *arguments], check=True, env={**os.environ, "KAFKA_HEAP": "512M"})
+        subprocess.run([str(KAFKA_SCRIPT), *arguments], check=True, env={**os.environ, "KAFKA_HEAP": "512M"})
 
     def __enter__(self) -> KafkaVictim:
         return self

@@ -17,11 +17,12 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
-from support.kafka.killable import SCRIPT
+from support.kafka.tools import KAFKA_SCRIPT
 
 SETTINGS: Final = {
     "controller.quorum.election.timeout.ms": "2000",
@@ -36,6 +37,8 @@ COMPLAINT: Final = re.compile(
     r"\] ERROR \S*(raft|controller|Controller|image|loader|Loader|fault|Fault|metadata)\S* - "  # of Kafka
     r"|^\S+Z (ERROR|CRITICAL) |^Traceback "
 )
+DIRECTORY_IDS: Final = {1: "JEXY6aqzQY-32P5TStzaFg", 2: "MvDxzVmcRsaTz33bUuRU6A", 3: "07R5amHmR32VDA6jHkGbTA"}
+"""Of initial controllers, by node id."""
 T = TypeVar("T")
 
 
@@ -156,7 +159,7 @@ class KafkaNode(ClusterNode):
         settings = [f"{key}={value}" for key, value in self.settings.items()]
         identity = (str(self.folder), str(self.port), str(self.node_id), self.roles, self.cluster_id, self.quorum)
         options = {"KAFKA_HEAP": "256M", "KAFKA_LOG": "1", "JAVA_TOOL_OPTIONS": JAVA_OPTIONS}
-        subprocess.run([str(SCRIPT), "node", *identity, *settings], check=True, env={**os.environ, **options})
+        subprocess.run([str(KAFKA_SCRIPT), "node", *identity, *settings], check=True, env={**os.environ, **options})
 
     @property
     def properties(self) -> Path:
@@ -255,6 +258,14 @@ class MixedCluster:
         """The value of `controller.quorum.voters`."""
         return ",".join(f"{one}@127.0.0.1:{self.port(one) + 1}" for one in ids)
 
+    def initial_controllers(self, *ids: int) -> str:
+        """Voters that are in the log, with their directory ids."""
+        return ",".join(f"{self.voters(one)}:{DIRECTORY_IDS[one]}" for one in ids)
+
+    def bootstrap_controllers(self, *ids: int) -> str:
+        """What a node without initial controllers needs to know."""
+        return ",".join(f"127.0.0.1:{self.port(one) + 1}" for one in ids)
+
     @property
     def controllers(self) -> str:
         """The controller addresses of the nodes that run."""
@@ -292,3 +303,16 @@ def mixed_cluster(folder: Path, first_port: int) -> Iterator[MixedCluster]:
         yield cluster
     finally:
         cluster.close()
+
+
+class Clusters(NamedTuple):
+    """Two that are built alike and compared: one of Kafka, or under a controller of Kafka, and one of Tailrace."""
+
+    kafka: MixedCluster
+    ours: MixedCluster
+
+    def do(self, action: Callable[[MixedCluster], T]) -> tuple[T, T]:
+        """On both at the same time."""
+        with ThreadPoolExecutor(2) as both:
+            theirs, own = both.map(action, self)
+        return theirs, own
