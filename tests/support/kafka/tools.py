@@ -20,7 +20,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 KAFKA_SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "peers" / "kafka"
 TOOLS = "org.apache.kafka.tools."
@@ -83,8 +83,24 @@ def _jars() -> Path:
     return Path(os.environ.get("KAFKA_JARS") or Path(cache) / "kafka-4.3.1")
 
 
+class ToolRun(NamedTuple):
+    """What a tool has printed, and its exit code."""
+
+    output: str
+    errors: str
+    exit_code: int
+
+
 def run_tool(tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> tuple[str, str]:
     """Run one of Kafka's tools by class name; its output and error text. A non-zero exit raises."""
+    output, errors, exit_code = try_tool(tool, *arguments, stdin=stdin, timeout_s=timeout_s)
+    if exit_code != 0:
+        raise KafkaComplaintError(f"{tool} exited with {exit_code}:\n{output[-2000:]}\n{errors[-4000:]}")
+    return output, errors
+
+
+def try_tool(tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> ToolRun:
+    """The same, with any exit code."""
     done = subprocess.run(
         [str(KAFKA_SCRIPT), "tool", tool, *arguments],
         input=stdin.encode() if stdin is not None else b"",
@@ -94,10 +110,7 @@ def run_tool(tool: str, *arguments: str, stdin: str | None = None, timeout_s: fl
         env={**os.environ, "JAVA_TOOL_OPTIONS": "-Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8"},
     )
     # Decoded by hand: text mode would turn a carriage return in a payload into a line break.
-    output, errors = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    if done.returncode != 0:
-        raise KafkaComplaintError(f"{tool} exited with {done.returncode}:\n{output[-2000:]}\n{errors[-4000:]}")
-    return output, errors
+    return ToolRun(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"), done.returncode)
 
 
 def dump_log_segments(
