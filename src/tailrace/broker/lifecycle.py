@@ -114,6 +114,9 @@ class BrokerLifecycle:
         self._incarnation_id = incarnation_id
         self._failures = 0
         self._is_registered = False
+        """With all that there is to say about this broker."""
+        self._is_known = False
+        """The controller has this incarnation; it may lead."""
         self._is_asking = False
         """A request is under way."""
         self._is_urgent = False
@@ -150,7 +153,7 @@ class BrokerLifecycle:
 
     def shutdown(self, done: Callable[[], None]) -> None:
         """Leave; `done` when this broker leads nothing, or when it is of no use to wait longer: see the module."""
-        can_lead = self._is_registered and self.stage is Stage.RUNNING
+        can_lead = self._is_known and self.stage is Stage.RUNNING
         if not can_lead or not self._node.config.controlled_shutdown_enable:
             self._gone(done)
             return
@@ -245,7 +248,7 @@ class BrokerLifecycle:
             return
         self._succeeded()
         self.broker_epoch = response.broker_epoch
-        self._is_registered = True
+        self._is_registered = self._is_known = True
         _log.info("broker %s is registered in epoch %s", self._node.node_id, self.broker_epoch)
         self._go_on()
 
@@ -326,7 +329,7 @@ class BrokerLifecycle:
     def _heartbeat_failed(self, code: int) -> None:
         self._log_failure("heartbeat failed", code)
         if code in _UNKNOWN_TO_CONTROLLER:
-            self._is_registered = False
+            self._is_registered = self._is_known = False
             if self.stage is Stage.LEAVING and self._when_gone is not None:
                 self._gone(self._when_gone)
                 return

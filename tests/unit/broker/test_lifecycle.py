@@ -322,6 +322,20 @@ def test_it_leaves_at_once_if_it_was_never_unfenced() -> None:
     assert (rig.asked, rig.errors) == ([], [])
 
 
+def test_it_hands_over_its_leaders_if_it_is_registering_again() -> None:
+    rig = Rig().run()
+    rig.lifecycle.register_again()
+    rig.jobs.pass_ms(0)
+    assert isinstance(rig.asked[0][0], BrokerRegistrationRequest)
+    rig.events.clear()
+    rig.lifecycle.shutdown(lambda: rig.events.append("gone"))
+    assert rig.events == []
+    rig.answer(BrokerRegistrationResponse(broker_epoch=50))
+    rig.jobs.pass_ms(0)
+    assert rig.answer(BrokerHeartbeatResponse(is_fenced=True, should_shut_down=True)).want_shut_down
+    assert rig.events == ["gone"]
+
+
 @pytest.mark.parametrize("is_registered", [True, False])
 def test_it_leaves_at_once(is_registered: bool) -> None:
     rig = Rig(controlled_shutdown_enable=False).run() if is_registered else Rig()
