@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from support.metadata.node_defects import DEFECTS, NodeDefect, found_by, run_seed
+from support.metadata.node_defects import (
+    DEFECTS,
+    NodeDefect,
+    found_by,
+    run_busy,
+    run_cut_off,
+    run_seed,
+    run_unregistered,
+)
 
 OTHER_SEEDS = 10
 """Tried when the seed of the catalog no longer finds its defect."""
@@ -22,6 +32,9 @@ def test_runs_find_the_defect(defect: NodeDefect) -> None:
     )
 
 
-def test_seeds_find_nothing_without_a_defect() -> None:
-    for seed in sorted({defect.seed for defect in DEFECTS}):
-        run_seed(seed)
+@pytest.mark.parametrize("run", [run_seed, run_busy, run_cut_off, run_unregistered], ids=lambda run: run.__name__)
+def test_seeds_find_nothing_without_a_defect(run: Callable[[int], None]) -> None:
+    seeds = {defect.seed for defect in DEFECTS if defect.run is run}
+    assert seeds
+    for seed in sorted(seeds):
+        run(seed)

@@ -6,6 +6,7 @@
     commit    a node reports the committed batches, unchanged, in their order, without a gap; its high watermark never
               goes back; its voters are the committed ones when nothing of its log is uncommitted
     snapshot  has the image of a committed offset
+    resigned  the state of a controller that is not active is what is committed
     acked     what was acknowledged is committed
 
 The image of a node is compared with a replay of the committed log at every checkpoint of that log, after every
@@ -191,6 +192,35 @@ class CommittedState(Checker):
         self.compared_images += 1
         if image_digest(member.image) != self._committed.digest_at(index):
             raise Violation(f"the image of {member.machine} at offset {member.image.offset} is not that of the log")
+
+
+class ControllerState(Checker):
+    """A controller that is not active has the committed image, and nothing that it has appended besides."""
+
+    kinds = frozenset({"commit", "resigned", "snapshot"})
+
+    def __init__(self) -> None:
+        self._seen: dict[QuorumObserver, int] = {}
+        """Of each process: the number of its events."""
+
+    def on_event(self, event: Event) -> None:
+        member: QuorumObserver = event.data if event.kind == "resigned" else event.data.member
+        controller = member.controller
+        if controller is None or controller.is_active or not member.process.is_alive:
+            return
+        if controller.image.offset != member.image.offset:
+            raise Violation(
+                f"controller {member.node_id} is not active, and its state is that of offset "
+                f"{controller.image.offset}; offset {member.image.offset} is committed"
+            )
+        seen = self._seen[member] = self._seen.get(member, 0) + 1
+        if event.kind == "commit" and seen % CHECKPOINT_BATCHES:
+            return
+        if image_digest(controller.image) != image_digest(member.image):
+            raise Violation(
+                f"controller {member.node_id} is not active, and its state at offset {member.image.offset} is not "
+                "what is committed"
+            )
 
 
 class Acknowledgements(Checker):

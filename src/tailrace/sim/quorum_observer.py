@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tailrace.broker.node import Node
+from tailrace.controller.controller import Controller
 from tailrace.metadata.image import MetadataImage
 from tailrace.model.errors import TailraceError
 from tailrace.protocol.record_frame import VersionedRecord
@@ -59,6 +60,11 @@ class QuorumObserver:
         return self._node.image
 
     @property
+    def controller(self) -> Controller | None:
+        """None on a broker."""
+        return self._node.local_controller
+
+    @property
     def quorum(self) -> Quorum:
         return self._node.quorum
 
@@ -87,7 +93,7 @@ class QuorumObserver:
         self._loader.became_leader(epoch)
 
     def resigned(self) -> None:
-        self._log.add(self.machine, "resigned", "")
+        self._log.add(self.machine, "resigned", "", data=self)
         self._loader.resigned()
 
     def failed(self, error: TailraceError) -> None:

@@ -19,10 +19,12 @@ from tailrace.sim.event_log import Checker
 from tailrace.sim.fault_injector import Undo
 from tailrace.sim.fault_schedule import DAMAGE, Fault, FaultKind, FaultRules, FaultSchedule
 from tailrace.sim.machine import Machine
+from tailrace.sim.metadata_rules import MetadataRules
 from tailrace.sim.node_program import NodeProgram
 from tailrace.sim.quorum_checker import (
     Acknowledgements,
     CommittedState,
+    ControllerState,
     Elections,
     LogMatching,
     UnchangedBatches,
@@ -112,7 +114,8 @@ class QuorumRun(Run):
         self._operator = universe.add_machine("operator", boot)
 
     def _checkers(self) -> list[Checker]:
-        needed: list[Checker] = [self.elections, self.state, self.acknowledgements]
+        rules = MetadataRules(self.committed)
+        needed: list[Checker] = [self.elections, self.state, rules, ControllerState(), self.acknowledgements]
         if not self.parameters.has_budget:
             needed = [UnchangedBatches(self.logs), *map(UnlessReported, needed)]
         return [self.logs, *needed, LivingSenders()]
