@@ -80,6 +80,8 @@ def confluent(tell: Teller, address: str, group: str, topic: str, settings: dict
         if message is None:
             continue
         if message.error():
+            if message.error().code() == REBALANCE_IN_PROGRESS:
+                continue  # the group changed its protocol during JoinGroup: librdkafka reports that, and joins again
             raise KafkaException(message.error())
         tell.handled(message.partition(), message.offset())
         _through_a_rebalance(lambda message=message: consumer.commit(message=message, asynchronous=False))
