@@ -79,7 +79,7 @@ def keeps_its_state_after_resignation(patch: pytest.MonkeyPatch) -> None:
 
 
 def returns_to_the_offset_only(patch: pytest.MonkeyPatch) -> None:
-    """A controller that resigned has the offset of the committed image, and the topics of its own."""
+    """A controller that resigned has the offset of the committed image, and keeps its topics."""
 
     def replace(state: ClusterState, image: MetadataImage, registration_offsets: Any) -> None:
         state.image.offset, state.image.epoch = image.offset, image.epoch

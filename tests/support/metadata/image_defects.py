@@ -94,7 +94,7 @@ def snapshots_without_partition_epochs(patch: pytest.MonkeyPatch) -> None:
 
 
 def snapshots_of_what_is_appended(patch: pytest.MonkeyPatch) -> None:
-    """The active controller makes snapshots of its own state, with records that are not committed."""
+    """The active controller makes snapshots of its state, with records that are not committed."""
     start = ClusterMetadata.start
 
     def with_controller(metadata: ClusterMetadata, ready: Callable[[], None]) -> None:
