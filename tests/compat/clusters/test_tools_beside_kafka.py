@@ -1,6 +1,6 @@
-"""Kafka's tools for features, quorums and clusters print the same about Apache Kafka and about Tailrace.
+"""Kafka's tools for features, quorums, brokers and settings print the same about Apache Kafka and about Tailrace.
 
-The voters are in the log: node 1 is the first one, node 2 is a controller that can be added, node 3 is a broker.
+Node 1 is a voter, node 2 a controller, which is a voter or can become one, and node 3 a broker.
 """
 
 from __future__ import annotations
@@ -95,6 +95,31 @@ STATIC_VOTERS = (
     "quorum --bootstrap-server {broker1} remove-controller --controller-id 2 --controller-directory-id {directory2}",
     "quorum --bootstrap-server {broker1} describe --status",
 )
+DEFAULTS = "--entity-type brokers --entity-default"
+BROKER = "--entity-type brokers --entity-name"
+TOPIC = "--entity-type topics --entity-name"
+GROUP = "--entity-type groups --entity-name"
+SETTINGS = (
+    f"configs {{servers}} --describe {DEFAULTS}",
+    f"configs {{servers}} --alter {DEFAULTS} --add-config log.retention.ms=86400000",
+    f"configs {{servers}} --describe {DEFAULTS}",
+    f"configs {{servers}} --alter {DEFAULTS} --delete-config log.retention.ms",
+    f"configs {{servers}} --alter {DEFAULTS} --delete-config min.insync.replicas",
+    f"configs {{servers}} --alter {BROKER} 1 --add-config log.cleaner.threads=2",
+    # docs/compatibility.md, "Settings on the controller's listener"
+    f"configs --bootstrap-server {{broker1}} --alter {BROKER} 1 --add-config broker.id=2",
+    # with --bootstrap-server, the tool looks for this broker until it times out
+    f"configs --bootstrap-controller {{controller1}} --alter {BROKER} 7 --add-config log.cleaner.threads=2",
+    f"configs {{servers}} --describe {BROKER} 1",
+    "configs {servers} --describe --entity-type brokers",
+    f"configs {{servers}} --alter {TOPIC} nope --add-config retention.ms=1",
+    f"configs {{servers}} --alter {TOPIC} nope --add-config nope=1",
+    "configs {servers} --alter --entity-type topics --add-config retention.ms=1",
+    f"configs {{servers}} --describe {TOPIC} nope",
+    f"configs {{servers}} --describe {GROUP} nope",
+    f"configs {{servers}} --alter {GROUP} g --add-config consumer.session.timeout.ms=50000",
+    f"configs {{servers}} --describe {GROUP} g",
+)
 WAIT_SECONDS = 120
 UNREGISTER = "cluster unregister --bootstrap-server {broker1} --id 3"
 
@@ -134,8 +159,10 @@ def is_fenced(lines: list[str]) -> bool:
     return any("port of broker 3 null fenced" in line for line in lines)
 
 
-def shown(theirs: Printed, own: Printed) -> str:
-    return f"{theirs.command}:\n  Kafka {theirs[1:]}\n  ours  {own[1:]}"
+def assert_equal(found: list[tuple[Printed, Printed]]) -> None:
+    different = [pair for pair in found if pair[0] != pair[1]]
+    assert not different, "\n".join(f"{kafka.command}:\n  Kafka {kafka}\n  ours  {ours}" for kafka, ours in different)
+    assert {each.exit_code for each, _ in found} == {0, 1}
 
 
 @pytest.mark.spec("RP-21")
@@ -148,8 +175,7 @@ def test_tools_print_the_same(clusters: Clusters) -> None:
     clusters.do(lambda cluster: cluster.nodes[3].start())
     wait_for_lines(clusters, ENDPOINTS, is_listed)
     found += run_on_both(clusters, (ENDPOINTS, UNREGISTER))
-    assert [shown(*pair) for pair in found if pair[0] != pair[1]] == []
-    assert {each.exit_code for each, _ in found} == {0, 1}
+    assert_equal(found)
 
     # docs/compatibility.md, "Registration of brokers"
     wait_for(lambda: is_listed(printed(clusters.ours, ENDPOINTS).output), "our broker registers again", WAIT_SECONDS)
@@ -167,8 +193,16 @@ def test_tools_print_the_same_about_static_voters(clusters: Clusters) -> None:
         cluster.add(vendor, 2, "controller", voters).start()
     for cluster in clusters:
         cluster.nodes[1].wait_until_serving()
-    found = run_on_both(clusters, STATIC_VOTERS)
-    assert [shown(*pair) for pair in found if pair[0] != pair[1]] == []
-    assert {each.exit_code for each, _ in found} == {0, 1}
+    assert_equal(run_on_both(clusters, STATIC_VOTERS))
+    for cluster in clusters:
+        cluster.assert_healthy()
+
+
+def test_tools_print_the_same_about_settings(clusters: Clusters) -> None:
+    for cluster, vendor in zip(clusters, (KafkaNode, TailraceNode), strict=True):
+        cluster.add(vendor, 1, "broker,controller", cluster.initial_controllers(1)).start()
+    for cluster in clusters:
+        cluster.nodes[1].wait_until_serving()
+    assert_equal(run_on_both(clusters, SETTINGS))
     for cluster in clusters:
         cluster.assert_healthy()

@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "features": TOOLS + "FeatureCommand",
     "quorum": TOOLS + "MetadataQuorumCommand",
     "cluster": TOOLS + "ClusterTool",
+    "configs": "kafka.admin.ConfigCommand",
 }
 SERVERS: Final = "{servers}"
 """In a command: it is run once with a broker, and once with a controller."""
