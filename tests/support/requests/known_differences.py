@@ -61,6 +61,7 @@ KNOWN_DIFFERENCES: tuple[Known, ...] = (
         r"error_code",
         "Server errors",
     ),
+    Known(r"registered as broker -1|broker -1 unregistered", r"error_code|broker_epoch", "Registration of brokers"),
     Known(r"Produce .* (with an unknown codec|\w+ of garbage)", PARTITION_ANSWER, "Server errors"),
     Known(r"Produce .* stamped by a broker", PARTITION_ANSWER, "Batches that a producer cannot mean"),
     Known(r"Produce .* of a producer without an epoch", PARTITION_ANSWER, "Batches that a producer cannot mean"),
