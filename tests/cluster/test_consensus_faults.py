@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
+
 import pytest
 
 from suite.seeds import parametrized_seeds, reproducible, seeds
 from support.consensus.fault_schedule import FaultSchedule
-from support.consensus.sim_quorum import SimQuorum
+from support.consensus.sim_quorum import Network, SimQuorum
+
+
+@dataclass
+class LateNetwork(Network):
+    """Loses nothing; a message takes up to `slowest_ms`, as between busy processes."""
+
+    slowest_ms: float = 5
+
+    def delays(self, sender: int, receiver: int, rng: random.Random) -> list[float]:
+        return [] if (sender, receiver) in self.cut else [rng.uniform(0.2, self.slowest_ms)]
 
 
 @parametrized_seeds()
@@ -56,3 +69,26 @@ def test_leader_that_dies_is_replaced_after_the_fetch_timeout_without_fast_elect
         quorum.crash(quorum.leaders[0])
         assert not quorum.run(1_000, lambda quorum=quorum: bool(quorum.leaders))
         assert quorum.run(9_000, lambda quorum=quorum: bool(quorum.leaders)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("slowest_ms", [5, 60])
+def test_leader_that_is_paused_is_replaced_when_the_fetches_time_out(slowest_ms: int) -> None:
+    """The followers lose it together. They must not split the vote, which would cost them the election timeout.
+
+    Between the fetch timeout and the next leader lie two rounds of votes, a flush and the first commit.
+    """
+    for seed in range(20):
+        quorum = SimQuorum(seed, 3)
+        quorum.network = LateNetwork(slowest_ms=slowest_ms)
+        quorum.clocks = {node_id: (offset, 1.0) for node_id, (offset, _) in quorum.clocks.items()}
+        assert quorum.run(5_000, lambda quorum=quorum: bool(quorum.leaders))
+        for _ in range(5):
+            quorum.append(quorum.leaders[0])
+            quorum.run(quorum.rng.uniform(100, 1_000))
+        leader_id = quorum.leaders[0]
+        quorum.append(leader_id)
+        quorum.run(quorum.rng.uniform(0, 2 * slowest_ms))
+        quorum.isolate([leader_id])
+        limit_ms = 2_000 + 10 * slowest_ms
+        is_replaced = quorum.run(limit_ms, lambda quorum=quorum, old=leader_id: {*quorum.leaders} > {old})
+        assert is_replaced, f"seed {seed}"

@@ -85,7 +85,7 @@ DEFECTS = (
     Defect(
         "skip pre-votes",
         "elections:Elections.count",
-        "if role.ballot.is_won:\n            to_candidate(member)",
+        "if role.ballot.is_won and member.no_candidate_before_ms <= member.now_ms:\n            to_candidate(member)",
         "if True:\n            to_candidate(member)",
         1,
     ),
@@ -101,7 +101,7 @@ DEFECTS = (
         "transitions:to_candidate",
         "ballot = Ballot(member.voters, member.key.node_id)",
         'ballot = getattr(member.role, "ballot", None) or Ballot(member.voters, member.key.node_id)',
-        17,
+        31,
     ),
     Defect(
         "raise the epoch for a pre-vote",
@@ -112,9 +112,9 @@ DEFECTS = (
     ),
     Defect(
         "grant a pre-vote to a candidate with a shorter log",
-        "elections:Elections.on_vote",
-        "is_up_to_date and self._grants_pre_votes()",
-        "self._grants_pre_votes()",
+        "elections:Elections._on_pre_vote",
+        "if not (is_up_to_date and self._grants_pre_votes()):",
+        "if not self._grants_pre_votes():",
         0,
     ),
     Defect(

@@ -68,6 +68,86 @@ def test_pre_vote_that_a_voter_does_not_know_is_skipped() -> None:
     assert (replica.core.role, replica.core.epoch) == (RoleName.CANDIDATE, 1)
 
 
+def prospective(node_id: int) -> Replica:
+    """This node of the quorum at the start of its first round of pre-votes."""
+    replica = Replica(local=VOTERS[node_id - 1]._replace(directory_id=LOCAL.directory_id))
+    replica.after(2_000)
+    assert replica.core.role is RoleName.PROSPECTIVE
+    return replica
+
+
+def pre_vote(replica: Replica, candidate: int, epoch: int = 0) -> bool:
+    """Whether the replica grants it."""
+    request = ms.VoteRequest(epoch, ms.ReplicaKey(candidate), None, 0, 0, True)
+    return is_granted(replica, request)
+
+
+def is_granted(replica: Replica, request: ms.VoteRequest) -> bool:
+    replica.run(replica.core.receive(9, request, replica.now_ms))
+    response = replica.of(fx.Respond)[-1]
+    assert isinstance(response, fx.Respond)
+    assert isinstance(response.response, ms.VoteResponse)
+    return response.response.is_granted
+
+
+def grant(replica: Replica, voter: int) -> None:
+    sent = next(each for each in replica.sent(ms.VoteRequest) if each.node_id == voter)
+    replica.answer(sent, ms.VoteResponse(ErrorCode.NONE, ms.Leadership(-1, replica.core.epoch), is_granted=True))
+
+
+def test_voter_that_granted_a_pre_vote_to_a_lower_id_becomes_a_candidate_after_half_the_election_timeout() -> None:
+    replica = prospective(2)
+    assert pre_vote(replica, 1)
+    grant(replica, 3)
+    assert replica.core.role is RoleName.PROSPECTIVE
+    assert replica.core.next_deadline_ms() == replica.now_ms + 500
+    replica.after(499)
+    assert pre_vote(replica, 1)  # it does not wait longer for one that asks again and again
+    assert replica.core.role is RoleName.PROSPECTIVE
+    replica.after(1)
+    assert replica.core.role is RoleName.CANDIDATE
+
+
+def test_voter_that_waits_for_another_candidate_votes_for_it() -> None:
+    replica = prospective(2)
+    assert pre_vote(replica, 1)
+    grant(replica, 3)
+    assert is_granted(replica, ms.VoteRequest(1, ms.ReplicaKey(1), None, 0, 0))
+    assert (replica.core.role, replica.core.epoch) == (RoleName.UNATTACHED, 1)
+
+
+def test_voter_that_waits_becomes_a_candidate_when_its_round_ends() -> None:
+    replica = prospective(2)
+    replica.after(700)
+    assert pre_vote(replica, 1)
+    grant(replica, 3)
+    replica.after(499)
+    assert replica.core.role is RoleName.PROSPECTIVE
+    replica.after(1_000)
+    assert replica.core.role is RoleName.CANDIDATE
+
+
+def test_pre_vote_to_a_higher_id_or_to_no_voter_delays_no_candidate() -> None:
+    for other in (3, 0):
+        replica = prospective(2)
+        assert pre_vote(replica, other)
+        grant(replica, 3)
+        assert replica.core.role is RoleName.CANDIDATE
+
+
+def test_pre_vote_of_an_earlier_epoch_delays_no_candidate() -> None:
+    replica = prospective(2)
+    round_ms = replica.core.next_deadline_ms() - replica.now_ms
+    replica.after(round_ms - 100)
+    assert pre_vote(replica, 1)
+    assert pre_vote(replica, 3, epoch=4)
+    replica.effects.clear()
+    replica.after(100)
+    assert (replica.core.role, replica.core.epoch) == (RoleName.PROSPECTIVE, 4)
+    grant(replica, 3)
+    assert replica.core.role is RoleName.CANDIDATE
+
+
 def test_vote_names_the_receiver() -> None:
     replica = Replica()
     replica.after(2_000)

@@ -201,6 +201,32 @@ def test_ballot_needs_a_majority_of_the_voters_and_ignores_others() -> None:
     assert ballot.is_won
 
 
+def test_rejection_does_not_count_after_the_voter_is_asked_again() -> None:
+    ballot = Ballot(voter_set(1, 2, 3), 1)
+    ballot.record(2, False)
+    ballot.ask_again(2)
+    assert ballot.unrecorded == [2, 3]
+    ballot.ask_again(3)
+    ballot.record(3, False)  # it was under way
+    assert ballot.unrecorded == [2, 3]
+    ballot.record(3, False)
+    ballot.record(2, False)
+    assert ballot.is_lost
+
+
+def test_only_a_voter_is_asked_again() -> None:
+    ballot = Ballot(voter_set(1, 2, 3), 1)
+    ballot.ask_again(7)
+    assert ballot.unrecorded == [2, 3]
+
+
+def test_grant_counts_after_the_voter_is_asked_again() -> None:
+    ballot = Ballot(voter_set(1, 2, 3), 1)
+    ballot.ask_again(2)
+    ballot.record(2, True)
+    assert ballot.is_won
+
+
 def test_ballot_of_a_removed_node_does_not_count_its_own_vote() -> None:
     ballot = Ballot(voter_set(2, 3), 1)
     ballot.record(2, True)

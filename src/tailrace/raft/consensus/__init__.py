@@ -43,6 +43,9 @@ Differences from Kafka, all invisible to Kafka nodes except in time:
   Prospective at once, later by 100 ms for each voter with a lower id, and grants pre-votes. Evidence is
   `leader_unreachable`, or that the leader itself answers that it leads no longer. At the start a voter that hears from
   a majority that there is no leader does the same. Votes are unchanged.
+- A voter that granted a pre-vote to a voter with a lower id becomes a candidate at most half an election timeout later
+  than it could: two followers that lose their leader at the same time do not split the vote. A prospective voter asks
+  a voter with a shorter log again when that one asks for a pre-vote itself.
 - A leader that was removed from the voters may stand for election until that is committed; it is not counted.
 - Resigned and restarted leaders, and prospective nodes, report no leader. They do not enter a new epoch for that.
 - Messages that contradict what is known are refused; they do not end the process.

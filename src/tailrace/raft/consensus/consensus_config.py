@@ -51,6 +51,11 @@ class ConsensusConfig:
         return int(self.fetch_timeout_ms * CHECK_QUORUM_FACTOR)
 
     @property
+    def yield_ms(self) -> int:
+        """How long a voter leaves the next epoch to a voter with a lower id that it granted a pre-vote."""
+        return self.election_timeout_ms // 2
+
+    @property
     def begin_quorum_interval_ms(self) -> int:
         return max(1, self.fetch_timeout_ms // 2)
 

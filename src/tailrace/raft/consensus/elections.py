@@ -64,7 +64,7 @@ class Elections:
             return VoteResponse(ErrorCode.INVALID_VOTER_KEY, member.leadership)
         is_up_to_date = (request.last_epoch, request.end_offset) >= (member.log.last_epoch, member.log.end_offset)
         if request.is_pre_vote:
-            return VoteResponse(ErrorCode.NONE, member.leadership, is_up_to_date and self._grants_pre_votes())
+            return VoteResponse(ErrorCode.NONE, member.leadership, self._on_pre_vote(request, is_up_to_date))
         is_granted = self._grants_vote(request.candidate, is_up_to_date)
         if is_granted and member.voted.node_id == NO_NODE:
             member.vote(request.candidate)
@@ -79,6 +79,24 @@ class Elections:
         if epoch < self._member.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.INVALID_REQUEST if sender_id < 0 or epoch >= MAX_EPOCH else ErrorCode.NONE
+
+    def _on_pre_vote(self, request: VoteRequest, is_up_to_date: bool) -> bool:
+        """Whether the pre-vote is granted. Two rules help voters that lose their leader at the same time:
+
+        - A voter that grants a pre-vote to a voter with a lower id does not become a candidate for `yield_ms`. Two
+          voters that grant each other a pre-vote are therefore not both candidates in the next epoch.
+        - A voter that asks no longer follows the leader. If its log is shorter, its own rejection does not count: it
+          is asked again, and grants the pre-vote now.
+        """
+        member, role, node_id = self._member, self._member.role, request.candidate.node_id
+        if not (is_up_to_date and self._grants_pre_votes()):
+            if isinstance(role, Prospective) and not is_up_to_date:
+                role.ballot.ask_again(node_id)
+            return False
+        has_won = isinstance(role, Prospective) and role.ballot.is_won  # and waits already
+        if node_id < member.key.node_id and node_id in member.voters.node_ids and not has_won:
+            member.no_candidate_before_ms = member.now_ms + member.config.yield_ms
+        return True
 
     def _grants_pre_votes(self) -> bool:
         """A follower that hears from its leader helps no other node into office; it is the leader's shield."""
@@ -153,7 +171,7 @@ class Elections:
         """Ends a round that is decided. A candidate that lost waits for its election timeout."""
         member, role = self._member, self._member.role
         if isinstance(role, Prospective):
-            if role.ballot.is_won:
+            if role.ballot.is_won and member.no_candidate_before_ms <= member.now_ms:
                 to_candidate(member)
             elif role.ballot.is_lost:
                 self._give_up_prospect(role)
@@ -197,6 +215,8 @@ class Elections:
             if isinstance(role, Candidate):
                 to_prospective(member)
                 self.count()
+            elif role.ballot.is_won:
+                to_candidate(member)
             else:
                 self._give_up_prospect(role)
         else:

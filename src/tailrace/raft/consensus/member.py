@@ -74,6 +74,8 @@ class Member:
         self.role: Role = Unattached(NEVER)
         self.no_round_before_ms = 0
         """Evidence against a leader begins no round of pre-votes before this time: a round was lost a moment ago."""
+        self.no_candidate_before_ms = 0
+        """A won round of pre-votes makes no candidate before this time: a voter with a lower id has a pre-vote."""
         self.is_stopping = False
         self.installing: SnapshotId | None = None
         self.failure: TailraceError | None = None
@@ -183,6 +185,7 @@ class Member:
         """A new epoch without a leader and without a vote. The caller sets the role."""
         invariant(self.epoch < epoch <= MAX_EPOCH, f"epoch {epoch} follows epoch {self.epoch}")
         self.epoch = epoch
+        self.no_candidate_before_ms = 0
         self.elected = NO_NODE
         self.voted = ReplicaKey(NO_NODE)
 

@@ -251,7 +251,7 @@ class RaftCore:
             times.append(role.parked.next_deadline_ms())
             times += [role.operation.deadline_ms if role.operation is not None else None]
         else:
-            times.append(role.deadline_ms)
+            times += [role.deadline_ms, member.no_candidate_before_ms]
         coming = [each for each in times if each is not None and each > member.now_ms]
         return min(coming, default=member.now_ms + member.config.election_timeout_ms)
 

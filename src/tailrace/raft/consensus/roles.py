@@ -24,13 +24,24 @@ class Ballot:
         self._majority = voters.majority
         self.granted: set[int] = {local_id} & self._voters
         self.rejected: set[int] = set()
+        self._outdated: set[int] = set()
 
     def record(self, node_id: int, is_granted: bool) -> None:
         """A voter that has answered may change a rejection to a grant, and never takes back a grant."""
         if node_id not in self._voters or node_id in self.granted:
             return
+        if not is_granted and node_id in self._outdated:
+            self._outdated.discard(node_id)
+            return
         self.rejected.discard(node_id)
         (self.granted if is_granted else self.rejected).add(node_id)
+
+    def ask_again(self, node_id: int) -> None:
+        """A rejection by this voter no longer counts, even if it has not arrived yet."""
+        if node_id in self.rejected:
+            self.rejected.discard(node_id)
+        elif node_id in self._voters:
+            self._outdated.add(node_id)
 
     @property
     def is_won(self) -> bool:
