@@ -10,6 +10,8 @@ import pytest
 from suite.seeds import parametrized_seeds, reproducible, seeds
 from support.consensus.fault_schedule import FaultSchedule
 from support.consensus.sim_quorum import Network, SimQuorum
+from tailrace.raft.consensus import ErrorCode
+from tailrace.raft.consensus import messages as ms
 
 
 @dataclass
@@ -50,6 +52,21 @@ def test_new_quorum_elects_a_leader_at_once(voters: int, is_dynamic: bool) -> No
     for seed in range(20):
         quorum = SimQuorum(seed, voters, is_dynamic=is_dynamic)
         assert quorum.run(500, lambda quorum=quorum: bool(quorum.leaders)), f"seed {seed}"
+
+
+def test_voter_may_be_added_after_the_leader_trimmed_the_start_of_its_epoch() -> None:
+    quorum = SimQuorum(1, 1, observers=1)
+    quorum.run(1_000)
+    quorum.append(1, 5)
+    quorum.run(1_000)
+    leader = quorum.replicas[1]
+    for _ in range(3):
+        leader.take_snapshot(quorum.local_ms(1))
+        quorum.settle(leader)
+    assert leader.log.start == leader.log.end > 5
+    quorum.ask(1, ms.AddRaftVoterRequest(quorum.replicas[2].voter, True))
+    quorum.run(1_000)
+    assert quorum.results == [ErrorCode.NONE]
 
 
 def test_leader_that_dies_is_replaced_within_half_a_second() -> None:

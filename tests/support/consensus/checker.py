@@ -157,10 +157,10 @@ class Checker:
                 continue
             replica = self._replicas[voter.node_id]
             check(after.kraft_version <= replica.max_kraft_version, f"voter {voter} lacks the kraft.version")
-            epoch_start = next(n for n, entry in enumerate(leader.log.entries) if entry.epoch == core.epoch)
+            epoch_start = min(offset for offset, epoch in self._chains if epoch == core.epoch)  # perhaps trimmed
             disks = (replica.disk, *replica.lost_disks)
             ends = [disk.log.end for disk in disks if disk.directory_id == voter.directory_id]
-            is_caught_up = max(ends, default=0) > leader.log.start + epoch_start
+            is_caught_up = max(ends, default=0) > epoch_start
             check(is_caught_up, f"voter {voter} is added before it has caught up")
 
     def _check_vote(self, replica: SimReplica) -> None:
