@@ -22,8 +22,9 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "5",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-    "group.consumer.heartbeat.interval.ms": "500",
+    # librdkafka waits one interval for the response to a heartbeat, and after that never learns the assignment in it.
+    "group.consumer.min.heartbeat.interval.ms": "2000",
+    "group.consumer.heartbeat.interval.ms": "2000",
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.heartbeat.interval.ms": "500",
     "share.coordinator.state.topic.num.partitions": "5",
