@@ -6,7 +6,6 @@ Kept beside the image, partition by partition, as they change.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import TypeVar
 
 from tailrace.metadata.partition_registration import NO_LEADER, PartitionRegistration
@@ -92,15 +91,18 @@ class PartitionIndex:
 
 
 def _move(
-    index: defaultdict[T, dict[PartitionKey, None]], key: PartitionKey, old: Iterable[T], new: Iterable[T]
+    index: defaultdict[T, dict[PartitionKey, None]], key: PartitionKey, old: tuple[T, ...], new: tuple[T, ...]
 ) -> None:
+    """Only members of one of the two cost anything: a change of an ISR concerns few brokers, and indexes are large."""
     if old == new:
         return
     for each in old:
-        members = index.get(each)
-        if members is not None:
-            members.pop(key, None)
-            if not members:
-                del index[each]
+        if each not in new:
+            members = index.get(each)
+            if members is not None:
+                members.pop(key, None)
+                if not members:
+                    del index[each]
     for each in new:
-        index[each][key] = None
+        if each not in old:
+            index[each][key] = None

@@ -17,6 +17,8 @@ partitions by identity where nothing has changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
+from operator import is_not
 from typing import TypeVar
 
 from tailrace.metadata.delta import MetadataDelta
@@ -168,17 +170,21 @@ def _replace_topics(delta: MetadataDelta, new: MetadataImage) -> None:
 
 def _replace_partitions(delta: MetadataDelta, topic: TopicImage, replacement: TopicImage) -> None:
     present, partitions = topic.partitions, replacement.partitions
-    if present != partitions:  # values that are the same object are not compared further
-        for index, registration in partitions.items():
-            known = present.get(index)
-            if known is not registration and known != registration:
+    are_ordered = list(present) == list(partitions)
+    if are_ordered and present == partitions:  # values that are the same object are not compared further
+        return
+    if are_ordered:  # pairs are compared by identity without a look-up
+        differ = map(is_not, present.values(), partitions.values())
+        for index, registration in list(compress(partitions.items(), differ)):
+            if present[index] != registration:
                 delta.changed_partitions[topic.name, index] = present[index] = registration
-        removed = [index for index in present if index not in partitions]
-        delta.removed_partitions += [(topic, index) for index in removed]
-        for index in removed:
-            del present[index]
-    if list(present) != list(partitions):
-        _refill(present, partitions)
+        return
+    for index, registration in partitions.items():
+        known = present.get(index)
+        if known is not registration and known != registration:
+            delta.changed_partitions[topic.name, index] = registration
+    delta.removed_partitions += [(topic, index) for index in present if index not in partitions]
+    _refill(present, partitions)
 
 
 def _differing(present: dict[K, V], new: dict[K, V]) -> set[K]:

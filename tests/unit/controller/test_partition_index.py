@@ -46,6 +46,15 @@ def test_the_index_equals_a_scan_after_any_changes(
         check_index(index, known)
 
 
+def test_a_change_of_the_isr_leaves_the_brokers_that_stay_in_it_alone() -> None:
+    index, first, second = PartitionIndex(), (b"t" * 16, 0), (b"t" * 16, 1)
+    for key in (first, second):
+        index.put(key, PartitionRegistration(replicas=(1, 2, 3), isr=(1, 2), leader=1))
+    index.put(first, PartitionRegistration(replicas=(1, 2, 3), isr=(1, 3), leader=1))
+    assert index.in_sync(1) == [first, second]  # in their order: the entry of the first was not written again
+    assert (index.in_sync(2), index.in_sync(3)) == ([second], [first])
+
+
 @given(st.integers(0, 1 << 32))
 @settings(max_examples=examples(50))
 def test_a_prepared_state_has_the_index_of_its_image(seed: int) -> None:

@@ -22,9 +22,13 @@ from tailrace.metadata.replacement import (
     replace_image,
     snapshot_delta,
 )
+from tailrace.metadata.topic_image import TopicImage
 from tailrace.model.errors import InconsistentMetadataError
+from tailrace.model.ids import TopicId
 from tailrace.protocol.record_frame import VersionedRecord
 from tailrace.protocol.records.topics import PartitionRecord, TopicRecord
+
+T = TopicId(b"t" * 16)
 
 
 def two_histories(seed: int) -> tuple[History, History]:
@@ -132,6 +136,36 @@ def test_a_partition_that_the_new_image_lacks_is_removed() -> None:
     assert delta.touched_topics() == {"t"}
     assert not delta.is_empty
     assert set(one.image.topics["t"].partitions) == {0}
+
+
+def test_a_replacement_does_not_compare_the_values_of_shared_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = MetadataImage()
+    topic = image.topics["t"] = image.topics_by_id[T] = TopicImage("t", T)
+    for index in range(10):
+        topic.partitions[index] = PartitionRegistration(replicas=(1, 2), isr=(1, 2), leader=1)
+    new = copied(image)
+    changed = PartitionRegistration(replicas=(1, 2), isr=(1,), leader=1)
+    new.topics["t"].partitions[4] = changed
+    compared: list[PartitionRegistration] = []
+
+    def compare(one: PartitionRegistration, other: PartitionRegistration) -> bool:
+        compared.append(other)
+        return one is other
+
+    monkeypatch.setattr(PartitionRegistration, "__eq__", compare)
+    assert list(replace_image(image, new).changed_partitions) == [("t", 4)]
+    assert all(each is changed for each in compared)
+    assert topic.partitions[4] is changed
+
+
+def test_partitions_in_another_order_are_replaced_with_the_order() -> None:
+    one, other = History(random.Random(3)), History(random.Random(3))
+    for history, indexes in ((one, (0, 1, 2)), (other, (2, 0, 3))):
+        history.grow(0, TopicRecord(name="t", topic_id=T), *map(partition, indexes))
+    delta = replace_image(one.image, other.image)
+    assert list(delta.changed_partitions) == [("t", 3)]
+    assert delta.removed_partitions == [(one.image.topics["t"], 1)]
+    assert list(one.image.topics["t"].partitions) == [2, 0, 3]
 
 
 def test_records_of_an_open_transaction_are_copied() -> None:
