@@ -20,6 +20,13 @@ DEFECTS = (
         7,
     ),
     Defect(
+        "refuse votes as an observer",
+        "elections:Elections._grants_vote",
+        "if not isinstance(member.role, Unattached | Prospective):",
+        "if not member.is_voter or not isinstance(member.role, Unattached | Prospective):",
+        165,
+    ),
+    Defect(
         "compare logs by offset only",
         "elections:Elections.on_vote",
         "(request.last_epoch, request.end_offset) >= (member.log.last_epoch, member.log.end_offset)",

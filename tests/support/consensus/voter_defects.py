@@ -13,6 +13,13 @@ DEFECTS = (
         84,
     ),
     Defect(
+        "keep the state of a removed voter",
+        "replica_progress:ReplicaProgress.set_voters",
+        "previous, self.voters = self.voters, {}",
+        "previous = dict(self.voters)",
+        15,
+    ),
+    Defect(
         "keep the voters of a truncated record",
         "voter_log:VoterLog.truncate",
         "self.sets[-1].offset >= end_offset",
