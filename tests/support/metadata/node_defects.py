@@ -137,11 +137,11 @@ DEFECTS = (
     NodeDefect(image_defects.snapshots_keep_deleted_topics, 0, run_busy),
     NodeDefect(image_defects.snapshots_without_configs, 0, run_busy),
     NodeDefect(image_defects.snapshots_without_partition_epochs, 2, run_busy),
-    NodeDefect(image_defects.snapshots_of_what_is_appended, 3, run_busy),
+    NodeDefect(image_defects.snapshots_of_what_is_appended, 6, run_busy),
     NodeDefect(image_defects.snapshots_are_added_to_the_image, 3, run_busy),
     NodeDefect(image_defects.snapshots_are_not_installed, 1, run_busy),
     NodeDefect(driver_defects.no_fsync, 6),
-    NodeDefect(driver_defects.loses_its_timer, 3),
+    NodeDefect(driver_defects.loses_its_timer, 0, run_unregistered),
     NodeDefect(driver_defects.snapshots_without_voters, 0, run_busy),
     NodeDefect(driver_defects.keeps_lost_appends, 0, run_cut_off),
 )
