@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from support.consensus.injection import Defect
 from support.consensus.sim_quorum import SimQuorum
 from support.consensus.sim_replica import ViolationError, check
 from tailrace.raft.consensus import ConsensusConfig
@@ -351,3 +352,15 @@ class FaultSchedule:
 
 def run_seed(seed: int) -> Figures:
     return FaultSchedule(seed).run()
+
+
+def run_slow_reads(seed: int) -> Figures:
+    """Reads of a leader take up to 2 s: it may be deposed, and have batches of a later epoch, when it responds."""
+    schedule = FaultSchedule(seed)
+    network = schedule.quorum.network
+    network.slow_reads, network.slowest_read_ms = 0.5, 2_000
+    return schedule.run()
+
+
+def run_of(defect: Defect, seed: int) -> Figures:
+    return run_slow_reads(seed) if defect.has_slow_reads else run_seed(seed)

@@ -12,7 +12,7 @@ import re
 import time
 from pathlib import Path
 
-from support.consensus.fault_schedule import run_seed
+from support.consensus.fault_schedule import run_of
 from support.consensus.injected_defects import CATALOGS, DEFECTS
 from support.consensus.injection import Defect, found_by
 
@@ -20,7 +20,7 @@ from support.consensus.injection import Defect, found_by
 def find(defect: Defect, seeds: int) -> tuple[int, Exception] | None:
     """The seed of the catalog if it still finds the defect, else the first one."""
     for seed in (defect.seed, *range(seeds)):
-        error = found_by(defect, lambda seed=seed: run_seed(seed))
+        error = found_by(defect, lambda seed=seed: run_of(defect, seed))
         if error is not None:
             return seed, error
     return None
@@ -30,10 +30,9 @@ def write_seed(defect: Defect, seed: int) -> None:
     catalog = next(catalog for catalog in CATALOGS if defect in catalog.DEFECTS)
     path = Path(catalog.__file__ or "")
     text = path.read_text()
-    pattern = re.compile(
-        rf'(        "{re.escape(defect.name)}",\n(?:        .*\n)*?        )\d+,\n    \)', re.MULTILINE
-    )
-    changed, count = pattern.subn(rf"\g<1>{seed},\n    )", text, count=1)
+    head = rf'(        "{re.escape(defect.name)}",.*\n(?:        .*\n)*?        )'
+    pattern = re.compile(head + r"\d+(,\n(?:        has_slow_reads=True,\n)?    \))")
+    changed, count = pattern.subn(rf"\g<1>{seed}\g<2>", text, count=1)
     if count != 1:
         raise LookupError(f"{defect.name} is not in {path}")
     path.write_text(changed)

@@ -14,13 +14,14 @@ PACKAGE = "tailrace.raft.consensus"
 
 
 class Defect(NamedTuple):
-    """`target` is MODULE:FUNCTION or MODULE:CLASS.METHOD."""
+    """`target` is MODULE:FUNCTION or MODULE:CLASS.METHOD. `has_slow_reads`: see `run_slow_reads`."""
 
     name: str
     target: str
     old: str
     new: str
     seed: int
+    has_slow_reads: bool = False
 
     def __str__(self) -> str:
         return self.name

@@ -56,6 +56,14 @@ DEFECTS = (
         13,
     ),
     Defect(
+        "append batches of an epoch that is not entered",  # KAFKA-18723
+        "following:Following._append",
+        "if not is_next or not member.log.last_epoch <= run.epoch <= member.epoch:",
+        "if not is_next or run.epoch < member.log.last_epoch:",
+        1108,
+        has_slow_reads=True,
+    ),
+    Defect(
         "truncate one record too few",
         "log_view:LogView.truncation_offset",
         "return min(end.offset, diverging.offset)",

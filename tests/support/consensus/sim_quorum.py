@@ -33,6 +33,7 @@ class Network:
     duplication: float = 0.0
     slow: float = 0.0
     slow_reads: float = 0.0
+    slowest_read_ms: int = 300
     cut: set[tuple[int, int]] = field(default_factory=set)
 
     def delays(self, sender: int, receiver: int, rng: random.Random) -> list[float]:
@@ -209,7 +210,7 @@ class SimQuorum:
         elif isinstance(message.response, ms.FetchResponse) and message.response.read_until is not None:
             assert isinstance(request, ms.FetchRequest)
             read = self._reading(sender, sender.incarnation, origin, request, message.response)
-            slowest_ms = 300 if self.rng.random() < self.network.slow_reads else 5
+            slowest_ms = self.network.slowest_read_ms if self.rng.random() < self.network.slow_reads else 5
             self.at(self.now_ms + self.rng.choice((0, self.rng.uniform(0, slowest_ms))), read)
         else:
             self._reply(sender, origin, message.response, ([], None))
