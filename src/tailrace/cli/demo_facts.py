@@ -96,6 +96,10 @@ class Tabled(NamedTuple):
         """How many rows the summary is of."""
         return sum(each.orders for each in self.sales)
 
+    def is_awaited(self, sent: int) -> bool:
+        """Whether orders are still to come. The summary reads the table, and may be ahead of the rows reported."""
+        return self.state is Tabling.STARTING or (self.state is Tabling.FILLING and min(self.rows, self.summed) < sent)
+
     def is_sound(self, sent: int) -> bool:
         """At the end: the table has every order, and the summary is of all of them."""
         return self.state in (Tabling.OFF, Tabling.MISSING, Tabling.FULL) or (

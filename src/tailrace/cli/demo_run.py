@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tailrace.cli.demo_counting import Counter, counter
 from tailrace.cli.demo_ending import DemoAudit
-from tailrace.cli.demo_facts import Counting, Facts, PartitionFacts, Rate, Scene, Tabling
+from tailrace.cli.demo_facts import Counting, Facts, PartitionFacts, Rate, Scene
 from tailrace.cli.demo_orders import Orders
 from tailrace.cli.demo_shows import Show, chosen_show
 from tailrace.cli.demo_stream import Stream
@@ -173,9 +173,7 @@ class Demo:
             counted, tabled = self._counter.now(), self._counter.table()
             if counted.state is Counting.COUNTING and counted.orders < sent:
                 return False
-            return tabled.state is not Tabling.STARTING and (
-                tabled.state is not Tabling.FILLING or tabled.summed >= sent
-            )
+            return not tabled.is_awaited(sent)
 
         return is_done
 

@@ -187,6 +187,23 @@ def test_the_summary_is_a_table() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tabled", "is_awaited"),
+    [
+        (Tabled(Tabling.STARTING), True),
+        (Tabled(Tabling.FILLING, 9, 1, sales=(Sales("lamp", 9, 1),)), True),
+        (Tabled(Tabling.FILLING, 10, 1, sales=(Sales("lamp", 9, 1),)), True),
+        (Tabled(Tabling.FILLING, 9, 1, sales=(Sales("lamp", 10, 1),)), True),  # a commit that is not reported yet
+        (Tabled(Tabling.FILLING, 10, 1, sales=(Sales("lamp", 9, 1), Sales("vase", 1, 1))), False),
+        (Tabled(Tabling.FULL, 9, 1), False),
+        (Tabled(Tabling.FAILED), False),
+        (NO_TABLE, False),
+    ],
+)
+def test_a_table_is_awaited_until_it_reports_and_sums_all(tabled: Tabled, is_awaited: bool) -> None:
+    assert tabled.is_awaited(10) is is_awaited
+
+
+@pytest.mark.parametrize(
     ("tabled", "is_sound"),
     [
         (NO_TABLE, True),
