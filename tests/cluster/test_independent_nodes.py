@@ -42,10 +42,13 @@ def test_the_same_seed_gives_the_same_events() -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        {"PYTHONHASHSEED": "1"},
-        {"PYTHONHASHSEED": "2", "TAILRACE_KERNELS": "interpreted"},
+        pytest.param({"PYTHONHASHSEED": "1"}, id="hash-seed"),
+        pytest.param(
+            {"PYTHONHASHSEED": "2", "TAILRACE_KERNELS": "interpreted"},
+            id="interpreted-kernels",
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["hash-seed", "interpreted-kernels"],
 )
 def test_another_process_gives_the_committed_hashes(environment: dict[str, str], tmp_path: Path) -> None:
     """In another directory, with other hashes of strings, with either form of the kernels."""
