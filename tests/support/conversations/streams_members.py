@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from support.conversations.consumer_members import Party, make_topic, pause
@@ -40,6 +40,8 @@ from tailrace.protocol.messages.streams_group_heartbeat import (
 
 GROUP_RESOURCE, TOPIC_RESOURCE = 32, 2
 KINDS = ("active", "standby", "warmup")
+MAX_LOOKS = 100
+LOOK_SECONDS = 0.1
 
 Tasks = Mapping[str, Sequence[int]]
 Held = Mapping[str, Tasks]
@@ -103,9 +105,28 @@ class StreamsParty(Party):
         pause(self.talk)
 
     def drop(self, *topics: str) -> None:
+        dropped = self.topic_ids(*topics).items()
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=each) for each in topics], timeout_ms=20_000)
         self.talk._client.ask(request, 6)
+        self.wait(lambda: not dropped & self.topic_ids(*topics).items(), f"{topics} to go")
         pause(self.talk)
+
+    def topic_ids(self, *topics: str) -> dict[str, bytes]:
+        """Of those that the broker knows, which may be a moment behind the controller."""
+        wanted = [MetadataRequestTopic(name=each) for each in topics]
+        answer: Any = self.talk._client.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12)
+        return {row.name: bytes(row.topic_id) for row in answer.topics if row.error_code == 0}
+
+    def wait_for_topics(self, *topics: str) -> None:
+        """Topics that the coordinator creates: it does so after its response to a heartbeat."""
+        self.wait(lambda: self.topic_ids(*topics).keys() == set(topics), f"{topics}")
+
+    def wait(self, is_reached: Callable[[], bool], what: str) -> None:
+        for _ in range(MAX_LOOKS):
+            if is_reached():
+                return
+            pause(self.talk, LOOK_SECONDS)
+        raise AssertionError(f"waited for {what}")
 
     def set(self, key: str, value: str) -> None:
         config = [AlterableConfig(name=key, value=value)]
@@ -160,7 +181,7 @@ class Thread:
     """A member that does as it is told, and remembers what."""
 
     def __init__(self, party: StreamsParty, member_id: str, brought: Topology, fields: Mapping[str, Any]) -> None:
-        self._party = party
+        self._group = party
         self.id = member_id
         self._topology = brought
         self._fields = fields
@@ -171,25 +192,39 @@ class Thread:
     def join(self, name: str, **fields: Any) -> Any:
         self.epoch, self.held = 0, {}
         whole = {"rebalance_timeout_ms": 60_000, "topology": self._topology, **self._fields, **fields}
-        return self._heard(self._party.beat(name, self.id, 0, held={}, **whole))
+        return self._heard(self._group.beat(name, self.id, 0, held={}, **whole))
 
     def beat(self, name: str, *, hides: bool = False, **fields: Any) -> Any:
         fields.setdefault("endpoint_information_epoch", self.endpoint_epoch)
-        answer = self._heard(self._party.beat(name, self.id, self.epoch, held=self.held, **fields))
+        answer = self._heard(self._group.beat(name, self.id, self.epoch, held=self.held, **fields))
         if hides:
             hide_tasks(answer)
         return answer
 
     def leave(self, name: str, **fields: Any) -> Any:
-        return self._party.beat(name, self.id, -1, **fields)
+        return self._group.beat(name, self.id, -1, **fields)
 
     def settle(self) -> None:
         """Quietly: what comes between goes by how fast the server is."""
         for _ in range(8):
-            pause(self._party.talk, 0.1)
-            before = len(self._party.talk.answers)
-            self.beat("")
-            del self._party.talk.answers[before:]
+            pause(self._group.talk, 0.1)
+            self._beat_unrecorded()
+
+    def settle_with(self, *topics: str) -> None:
+        """After the coordinator has created these."""
+
+        def are_there() -> bool:
+            self._beat_unrecorded()
+            return self._group.topic_ids(*topics).keys() == set(topics)
+
+        self._group.wait(are_there, f"{topics}")
+        pause(self._group.talk)  # until the coordinator knows them, too
+        self.settle()
+
+    def _beat_unrecorded(self) -> None:
+        before = len(self._group.talk.answers)
+        self.beat("")
+        del self._group.talk.answers[before:]
 
     def _heard(self, answer: Any) -> Any:
         if answer.error_code:
